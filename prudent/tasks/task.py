@@ -1,0 +1,26 @@
+"""A task: an environment together with the promise its policy must keep."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import gymnasium
+
+from prudent.constraints import Constraint
+
+
+@dataclass(frozen=True)
+class Task:
+    """An environment is data until it is needed: `make` builds a fresh one.
+
+    The environment follows Gymnasium's five-tuple and reports `info["cost"]` at every step. It may
+    also report `info["reward_continues"]` and `info["cost_continues"]` (0 or 1) where a critic must
+    not look past this step although the episode goes on; without them both say "not terminated".
+    """
+
+    name: str
+    make: Callable[..., gymnasium.Env]  # (render_mode=None) -> environment, time limit included
+    horizon: int  # steps after which the time limit cuts an episode
+    constraint: Constraint
+    summary: str
+    # Every episode starts from the same state, so greedy episodes are all alike (D-22).
+    deterministic_reset: bool = False
