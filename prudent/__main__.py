@@ -1,0 +1,3 @@
+from prudent.cli import main
+
+main()

@@ -1,0 +1,229 @@
+"""The library from Python: train, resume, load, evaluate."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import gymnasium
+
+from prudent import backend
+from prudent.configs import CALConfig, OffPolicySchedule, Run, run_from_json
+from prudent.experiments.presets import default_preset, settings, with_values
+from prudent.tasks.custom import find_task
+from prudent.tasks.door import open_door, probe
+from prudent.tasks.task import Task
+
+if TYPE_CHECKING:  # JAX is imported only when something is computed
+    from prudent.training.policy import Policy
+    from prudent.training.session import Warmup
+
+MakeEnvironment = Callable[..., gymnasium.Env]
+
+
+class Result(NamedTuple):
+    folder: Path
+    evaluation: dict[str, Any]  # the last one: return, cost, length, within_budget
+
+
+def train(
+    algorithm: str = "cal",
+    *,
+    task: str | None = None,
+    env: MakeEnvironment | str | None = None,
+    budget: float | None = None,
+    horizon: int | None = None,
+    discounted: bool | None = None,
+    preset: str | None = None,
+    seed: int = 0,
+    out: str | Path | None = None,
+    warmup: Any = None,
+    log: Sequence[str] = (),
+    quiet: bool = False,
+    **values: Any,
+) -> Result:
+    """Train on one of our tasks (`task`) or on any Gymnasium environment (`env`).
+
+    `env` is a function that makes the environment, `module:callable`, or a Gymnasium id; it needs
+    a `budget` (cost allowed per episode; a plain sum unless `discounted`) and a `horizon` (steps
+    per episode). `warmup` replaces the first, untrained steps: a policy (observation -> action) or
+    logged transitions (see `prudent.training.warmup`). Any field of `prudent.configs` is an
+    argument too.
+    """
+    found = name_task(task, env, budget, horizon, discounted)
+    preset = preset or default_preset(found.name)
+    config, schedule = settings(algorithm, preset, found.name)
+    config, schedule = with_values(config, schedule, values)
+    run = make_run(algorithm, found, preset, seed, config, schedule)
+    return start(run, found, Path(out) if out else default_folder(run), warmup, log, quiet)
+
+
+def name_task(
+    task: str | None,
+    env: MakeEnvironment | str | None,
+    budget: float | None,
+    horizon: int | None,
+    discounted: bool | None,
+) -> Task:
+    if (task is None) == (env is None):
+        raise ValueError("name either a task (`prudent list` shows them) or an env, and one only")
+    if callable(env):
+        return find_task(callable_name(env), env, budget, horizon, discounted)
+    return find_task(task or env or "", None, budget, horizon, discounted)
+
+
+def callable_name(make: Callable[..., Any]) -> str:
+    """`module:name`, by which the command line finds it again if it can be imported at all."""
+    return f"{getattr(make, '__module__', 'custom')}:{getattr(make, '__qualname__', 'env')}"
+
+
+def make_run(
+    algorithm: str,
+    task: Task,
+    preset: str,
+    seed: int,
+    config: CALConfig,
+    schedule: OffPolicySchedule,
+) -> Run:
+    return Run(
+        algorithm=algorithm,
+        task=task.name,
+        preset=preset,
+        seed=seed,
+        config=config,
+        schedule=schedule,
+        budget=float(task.constraint.budget),
+        discounted=task.constraint.discounted,
+        horizon=task.horizon,
+    )
+
+
+def default_folder(run: Run) -> Path:
+    task = "".join(c if c.isalnum() or c in "-_." else "-" for c in run.task)
+    setting = f"{run.preset}-{run.identity()}"
+    return Path("runs") / task / run.algorithm / setting / f"seed-{run.seed}"
+
+
+def start(
+    run: Run, task: Task, folder: Path, warmup: Any, log: Sequence[str], quiet: bool
+) -> Result:
+    """Train a new run into an empty folder."""
+    if (folder / "run.json").exists():
+        raise ValueError(
+            f"{folder} holds a run already: go on with `prudent resume {folder}`, or choose "
+            "another folder with --out"
+        )
+    probe(task)
+    backend.prepare()
+    from prudent.training.learner import make_spec
+    from prudent.training.record import write_run
+    from prudent.training.warmup import prepare_warmup
+
+    door = open_door(task)
+    first_experience = prepare_warmup(warmup, door, run.schedule)
+    spec = make_spec(door, run.critic_budget())
+    door.close()
+    run = replace(run, schedule=first_experience.schedule)
+    folder.mkdir(parents=True, exist_ok=True)
+    extra = {"spec": spec._asdict(), "deterministic_reset": task.deterministic_reset}
+    write_run(folder, run, extra)
+    return _train(run, task, folder, first_experience.warmup, log, quiet)
+
+
+def resume(
+    folder: str | Path,
+    *,
+    env: MakeEnvironment | None = None,
+    warmup: Any = None,
+    log: Sequence[str] = (),
+    quiet: bool = False,
+) -> Result:
+    """Go on with a run that was stopped, as if it never had been.
+
+    `env` is needed only where the run's environment cannot be imported by name; `warmup` only where
+    the run stopped during its warm-up.
+    """
+    folder = Path(folder)
+    run = read_run(folder)
+    task = task_of(run, env)
+    backend.prepare()
+    from prudent.training.warmup import prepare_warmup
+
+    door = open_door(task)
+    first_experience = prepare_warmup(warmup, door, run.schedule)
+    door.close()
+    return _train(run, task, folder, first_experience.warmup, log, quiet)
+
+
+def _train(
+    run: Run, task: Task, folder: Path, warmup: "Warmup", log: Sequence[str], quiet: bool
+) -> Result:
+    from prudent.training.off_policy import train as train_off_policy
+    from prudent.training.reporter import SINKS, Reporter
+
+    reporter = Reporter(quiet, [SINKS[name](folder) for name in log])
+    reporter.say(start_line(run, folder))
+    last = train_off_policy(run, task, folder, reporter, warmup)
+    return Result(folder, last["evaluation"])
+
+
+def start_line(run: Run, folder: Path) -> str:
+    return (
+        f"{run.algorithm} on {run.task}, preset {run.preset}, seed {run.seed}, "
+        f"{run.schedule.steps} steps after {run.schedule.warmup_steps} of warm-up\n"
+        f"budget {run.budget:g} ({run.constraint.unit}, {run.horizon} steps), which the critic "
+        f"sees as {run.critic_budget():.6g} (discounted by {run.config.cost_discount:g})\n"
+        f"into {folder}"
+    )
+
+
+def read_run(folder: Path) -> Run:
+    path = folder / "run.json"
+    if not path.exists():
+        raise ValueError(f"{folder} holds no run (there is no run.json)")
+    try:
+        return run_from_json(json.loads(path.read_text())["run"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is not a run record this version reads ({error})") from None
+
+
+def task_of(run: Run, env: MakeEnvironment | None = None) -> Task:
+    try:
+        return find_task(run.task, env, run.budget, run.horizon, run.discounted)
+    except ValueError as error:
+        raise ValueError(f"{error}. Pass the run's environment with env=...") from None
+
+
+def load(folder: str | Path, *, step: int | None = None) -> "Policy":
+    """The policy of a run: call it with an observation to get an action.
+
+    By default as of the newest checkpoint; `step` picks a snapshot.
+    """
+    backend.prepare()
+    from prudent.training.policy import load_policy
+
+    folder = Path(folder)
+    return load_policy(folder, read_run(folder), step)
+
+
+def evaluate(
+    folder: str | Path,
+    *,
+    episodes: int = 10,
+    step: int | None = None,
+    seed: int | None = None,
+    env: MakeEnvironment | None = None,
+    video: str | Path | None = None,
+) -> dict[str, Any]:
+    """Fresh episodes of a run's policy: mean, 95 % interval, share within the budget."""
+    policy = load(folder, step=step)
+    from prudent.training.policy import evaluate_policy
+    from prudent.training.video import record_video
+
+    run = read_run(Path(folder))
+    task = task_of(run, env)
+    results = evaluate_policy(policy, run, task, episodes, seed)
+    if video is not None:
+        record_video(policy, run, task, Path(video))
+    return results

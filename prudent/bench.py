@@ -1,0 +1,338 @@
+"""How fast an update is, against what this core could do at best.
+
+The roofline is measured in the same run on the same core: the best BLAS time of every matrix
+product that one update needs, plus the bytes the optimisers and the target copies must move over
+the measured copy bandwidth. Nothing else (activations, losses, random numbers, dispatch) is granted
+any time, so a ratio of 1 cannot be reached by plain means.
+"""
+
+import itertools
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter, time
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import tyro
+
+from prudent import backend
+from prudent.algorithms import ALGORITHMS
+from prudent.configs import CALConfig
+from prudent.experiments.presets import settings
+from prudent.files import to_json
+
+OBSERVATION, ACTION, BUDGET = 11, 3, 82.748  # Hopper's sizes
+UPDATES = 10  # per call
+ROUNDS = 12
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    algorithm: str = "cal"
+    """Whose update to measure."""
+    env: str | None = None
+    """Measure this task's environment against its bare physics instead."""
+    batch_sizes: tuple[int, ...] = (12, 256)
+    core: int | None = None
+    """The core to stay on (default: the last one this process may use)."""
+    json: bool = False
+    part: Literal["all", "first-update"] = "all"
+    """`first-update` is what the start-up measurement runs in a process of its own."""
+    started: float = 0.0
+    """With it, when that process was started (seconds since the epoch)."""
+
+
+class Product(NamedTuple):
+    """A matrix product [rows, inner] x [inner, columns] that one update needs `times` times."""
+
+    use: str
+    rows: int
+    inner: int
+    columns: int
+    times: int
+
+
+def network_products(
+    name: str, sizes: tuple[int, ...], batch: int, calls: "Calls"
+) -> list[Product]:
+    """Products of one network in one update, layer by layer."""
+    products = []
+    layers = list(itertools.pairwise(sizes))
+    for index, (inputs, outputs) in enumerate(layers):
+        first = index == 0
+        into_layer = calls.input_gradients if first else calls.input_gradients + calls.fits
+        where = f"{name} {inputs}x{outputs}"
+        products += [
+            Product(f"{where} forward", batch, inputs, outputs, calls.forwards),
+            Product(f"{where} weight gradient", inputs, batch, outputs, calls.fits),
+            Product(f"{where} input gradient", batch, outputs, inputs, into_layer),
+        ]
+    return [product for product in products if product.times]
+
+
+class Calls(NamedTuple):
+    """How often one update passes through a network."""
+
+    forwards: int
+    fits: int  # backward passes that reach the weights
+    input_gradients: int  # backward passes that go through to the input
+
+
+def cal_products(config: CALConfig, batch: int) -> list[Product]:
+    """What the equations need; nothing is counted twice where two passes could share a batch."""
+    hidden, members = config.hidden, config.cost_critics
+    policy = (OBSERVATION, *hidden, 2 * ACTION)
+    critic = (OBSERVATION + ACTION, *hidden, 1)
+    # Critics: target at s', fit at (s, a), then the policy's action with its gradient; the cost
+    # critics once more at (s, a) for the violation.
+    violation = 1 if config.dual_action == "buffer" else 0
+    return [
+        *network_products("policy", policy, batch, Calls(2, 1, 0)),
+        *network_products("reward critics", critic, batch, Calls(2 * 3, 2, 2)),
+        *network_products(
+            "cost critics", critic, batch, Calls(members * (3 + violation), members, members)
+        ),
+    ]
+
+
+PRODUCTS: dict[str, Callable[[Any, int], list[Product]]] = {"cal": cal_products}
+
+
+def parameter_count(sizes: tuple[int, ...]) -> int:
+    return sum(i * o + o for i, o in itertools.pairwise(sizes))
+
+
+def moved_bytes(config: CALConfig) -> dict[str, int]:
+    """Optimiser: gradient, parameter, two moments read; parameter, two moments written. Target:
+    both copies read, one written, every `target_period` updates.
+    """
+    critic = parameter_count((OBSERVATION + ACTION, *config.hidden, 1)) * (2 + config.cost_critics)
+    policy = parameter_count((OBSERVATION, *config.hidden, 2 * ACTION))
+    return {
+        "optimiser": 4 * 7 * (critic + policy),
+        "targets": 4 * 3 * critic // config.target_period,
+    }
+
+
+def best_seconds(action: Callable[[], object], repeats: int) -> float:
+    best = float("inf")
+    for _ in range(repeats):
+        began = perf_counter()
+        action()
+        best = min(best, perf_counter() - began)
+    return best
+
+
+def product_seconds(product: Product) -> float:
+    """The best of the orders in which BLAS may be given the operands."""
+    generator = np.random.default_rng(0)
+    a = generator.normal(size=(product.rows, product.inner)).astype(np.float32)
+    b = generator.normal(size=(product.inner, product.columns)).astype(np.float32)
+    out = np.empty((product.rows, product.columns), np.float32)
+    times = []
+    for left in (a, np.asfortranarray(a)):
+        for right in (b, np.asfortranarray(b)):
+
+            def ten(left: np.ndarray = left, right: np.ndarray = right) -> None:
+                for _ in range(10):
+                    np.matmul(left, right, out=out)
+
+            times.append(best_seconds(ten, 5) / 10)
+    return min(times)
+
+
+def copy_bandwidth(total_bytes: int) -> float:
+    """Bytes read and written per second by a copy whose two arrays are as large together as all
+    that the optimiser works on.
+    """
+    source = np.ones(total_bytes // 8, np.float32)
+    target = np.empty_like(source)
+    return 2 * source.nbytes / best_seconds(lambda: np.copyto(target, source), 20)
+
+
+def measure_update(algorithm: str, batch: int) -> dict[str, Any]:
+    """Updates per second and the roofline, measured in turns so that noise meets both."""
+    import jax
+
+    from prudent.algorithms import build
+    from prudent.training.learner import compile_learner
+    from prudent.training.replay import Replay
+    from prudent.types import Spec
+
+    config, schedule = settings(algorithm, "head", "hopper-velocity")
+    schedule = replace(schedule, batch_size=batch, updates_per_step=UPDATES)
+    spec = Spec(OBSERVATION, ACTION, BUDGET, (1.0,) * ACTION, (0.0,) * ACTION)
+    learner = compile_learner(build(algorithm, config, spec), spec, schedule, seed=0)
+    replay = Replay(10_000, OBSERVATION, ACTION)
+    generator = np.random.default_rng(0)
+    replay.rows[:] = generator.uniform(-1, 1, replay.rows.shape)
+    replay.added = replay.capacity
+    rows = replay.sample(generator, UPDATES, batch)
+    state = learner.init()
+
+    def update() -> None:
+        nonlocal state
+        state, _ = learner.update(state, rows, 0)
+        jax.block_until_ready(state)
+
+    update()
+    products = PRODUCTS[ALGORITHMS[algorithm].module](config, batch)
+    moved = moved_bytes(config)
+    seconds = float("inf")
+    best = [float("inf")] * len(products)
+    bandwidth = 0.0
+    for _ in range(ROUNDS):
+        seconds = min(seconds, best_seconds(update, 4) / UPDATES)
+        best = [min(b, product_seconds(p)) for b, p in zip(best, products, strict=True)]
+        bandwidth = max(bandwidth, copy_bandwidth(moved["optimiser"] * 4 // 7))
+    product_time = sum(b * p.times for b, p in zip(best, products, strict=True))
+    byte_time = sum(moved.values()) / bandwidth
+    return {
+        "batch_size": batch,
+        "updates_per_second": 1.0 / seconds,
+        "roofline_ratio": (product_time + byte_time) / seconds,
+        "roofline_updates_per_second": 1.0 / (product_time + byte_time),
+        "products_seconds": product_time,
+        "bytes_seconds": byte_time,
+        "bytes": moved,
+        "copy_bytes_per_second": bandwidth,
+        "products": [
+            {**p._asdict(), "best_seconds": b} for p, b in zip(products, best, strict=True)
+        ],
+    }
+
+
+def measure_step(algorithm: str) -> dict[str, float]:
+    """What one environment step costs besides its updates: act, step, store, draw batches."""
+    from prudent.api import make_run
+    from prudent.tasks import TASKS
+    from prudent.training.off_policy import learn, take_step
+    from prudent.training.reporter import Reporter
+    from prudent.training.session import Warmup, open_session
+
+    task = TASKS["hopper-velocity"]
+    config, schedule = settings(algorithm, "head", task.name)
+    run = make_run(algorithm, task, "head", 0, config, schedule)
+    with tempfile.TemporaryDirectory() as folder:
+        session = open_session(run, task, Path(folder), Reporter(quiet=True), Warmup())
+        for _ in range(500):
+            take_step(session)
+
+        def steps() -> None:
+            for _ in range(200):
+                take_step(session)
+
+        def draw() -> None:
+            session.replay.sample(session.generator, UPDATES, schedule.batch_size)
+
+        def bare() -> None:
+            door = session.door
+            door.reset(0)
+            action = np.zeros(ACTION)
+            for _ in range(100):
+                if door.step(action).terminated:
+                    door.reset(0)
+
+        learn(session)
+        outside = best_seconds(steps, 5) / 200 + best_seconds(draw, 20)
+        updating = best_seconds(lambda: learn(session), 20) - best_seconds(draw, 20)
+        environment = best_seconds(bare, 10) / 100
+    return {
+        "environment_steps_per_second": 1.0 / environment,
+        "outside_update_seconds": outside,
+        "ten_updates_seconds": updating,
+        "outside_share": outside / updating,
+    }
+
+
+def first_update(started: float) -> None:
+    """Run in a process of its own: everything from the start of Python to the first update."""
+    backend.prepare()
+    from prudent.api import make_run
+    from prudent.tasks import TASKS
+    from prudent.training.off_policy import learn, take_step
+    from prudent.training.reporter import Reporter
+    from prudent.training.session import Warmup, open_session
+
+    task = TASKS["hopper-velocity"]
+    config, schedule = settings("cal", "head", task.name)
+    run = make_run("cal", task, "head", 0, config, schedule)
+    with tempfile.TemporaryDirectory() as folder:
+        session = open_session(run, task, Path(folder), Reporter(quiet=True), Warmup())
+        began_warmup = time()
+        for _ in range(schedule.batch_size):
+            take_step(session)
+        warmup_seconds = time() - began_warmup
+        learn(session)
+        elapsed = time() - started
+        # The whole replay, touched, so that the operating system must give it to us.
+        session.replay.rows[:] = 1.0
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    facts = {"seconds": elapsed, "first_steps_seconds": warmup_seconds, "memory": memory}
+    print(to_json(facts))
+
+
+def measure_start() -> dict[str, float]:
+    """Seconds from starting Python to the first update, with an empty and with a filled cache."""
+    with tempfile.TemporaryDirectory() as cache:
+        environment = {**os.environ, "JAX_COMPILATION_CACHE_DIR": cache}
+
+        def child() -> dict[str, float]:
+            command = [sys.executable, "-m", "prudent", "bench", "--part", "first-update"]
+            finished = subprocess.run(
+                [*command, "--started", repr(time())],
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            facts: dict[str, float] = json.loads(finished.stdout.splitlines()[-1])
+            return facts
+
+        cold, warm = child(), min((child() for _ in range(3)), key=lambda facts: facts["seconds"])
+    return {
+        "cold_start_seconds": cold["seconds"],
+        "warm_start_seconds": warm["seconds"],
+        "resident_memory_bytes": warm["memory"],
+    }
+
+
+def main(arguments: list[str]) -> None:
+    options = tyro.cli(BenchOptions, prog="prudent bench", args=arguments)
+    if options.algorithm not in ALGORITHMS:
+        raise ValueError(f"no algorithm {options.algorithm!r}; there is: {', '.join(ALGORITHMS)}")
+    backend.prepare()
+    core = max(os.sched_getaffinity(0)) if options.core is None else options.core
+    os.sched_setaffinity(0, {core})
+    if options.part == "first-update":
+        first_update(options.started)
+        return
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        updates = [measure_update(options.algorithm, batch) for batch in options.batch_sizes]
+    results: dict[str, Any] = {"algorithm": options.algorithm, "updates": updates}
+    results |= measure_step(options.algorithm) | measure_start()
+    first = {name: updates[0][name] for name in ("updates_per_second", "roofline_ratio")}
+    if options.json:
+        print(to_json({**first, **results}, indent=2))
+        return
+    for found in updates:
+        print(
+            f"batch {found['batch_size']}: {found['updates_per_second']:.0f} updates/s, "
+            f"{found['roofline_ratio']:.2f} of the roofline"
+        )
+    print(
+        f"environment {results['environment_steps_per_second']:.0f} steps/s; one step outside its "
+        f"updates adds {results['outside_share']:.1%} to ten updates\n"
+        f"first update after {results['warm_start_seconds']:.1f} s "
+        f"({results['cold_start_seconds']:.1f} s with nothing compiled yet); "
+        f"{results['resident_memory_bytes'] / 2**20:.0f} MiB with a full replay"
+    )

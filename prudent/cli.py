@@ -1,0 +1,209 @@
+"""The command line: prudent train | resume | evaluate | list | bench.
+
+JAX is imported only by what computes; `--help` and `list` stay quick.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from prudent.algorithms import ALGORITHMS
+from prudent.configs import CALConfig, OffPolicySchedule
+from prudent.files import to_json
+
+USAGE = """\
+usage: prudent COMMAND ...
+
+  train ALGORITHM --task TASK   train; `prudent train cal --task orbit --help` shows every option
+  resume RUN                    go on with a run that was stopped
+  evaluate RUN                  fresh episodes of a run's policy, and a video
+  list                          algorithms, and tasks with their budgets
+  bench                         how fast this machine learns, against what it could
+"""
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    seed: int
+    """Decides everything that is random."""
+    config: CALConfig
+    schedule: OffPolicySchedule
+    budget: float | None = None
+    """Cost allowed per episode (default: the task's)."""
+    horizon: int | None = None
+    """Steps after which an episode is cut (default: the task's)."""
+    discounted: bool | None = None
+    """Whether an episode's cost is its discounted sum (default: the task's; else a plain sum)."""
+    out: Path | None = None
+    """The run's folder (default: runs/TASK/ALGORITHM/PRESET-HASH/seed-N)."""
+    warmup: Path | None = None
+    """Logged transitions (.npz) to learn from instead of untrained first steps."""
+    log: tuple[Literal["tensorboard", "wandb"], ...] = ()
+    """Send progress there as well."""
+    quiet: bool = False
+    """Print nothing while training."""
+
+
+def train(arguments: list[str]) -> None:
+    """Two passes: algorithm, task and preset decide the defaults of everything else."""
+    from prudent.api import default_folder, make_run, start
+    from prudent.experiments.presets import PRESETS, default_preset, settings
+    from prudent.tasks.custom import find_task
+
+    first = argparse.ArgumentParser(prog="prudent train", add_help=False, allow_abbrev=False)
+    first.add_argument("algorithm", choices=sorted(ALGORITHMS), nargs="?")
+    where = first.add_mutually_exclusive_group()
+    where.add_argument("--task", help="one of `prudent list`")
+    where.add_argument("--env", help="a Gymnasium id or module:callable; needs --budget")
+    first.add_argument("--preset", choices=PRESETS)
+    chosen, rest = first.parse_known_args(arguments)
+    name = chosen.task or chosen.env
+    if chosen.algorithm is None or name is None:
+        first.print_help()
+        print("\nWith an algorithm and a task, --help shows every setting and its value there.")
+        sys.exit(0 if {"-h", "--help"} & set(arguments) else 2)
+    preset = chosen.preset or default_preset(name)
+    config, schedule = settings(chosen.algorithm, preset, name)
+    options = tyro.cli(
+        TrainOptions,
+        prog=f"prudent train {chosen.algorithm} --{'task' if chosen.task else 'env'} {name}",
+        description=f"Every setting; the defaults are those of preset {preset}.",
+        default=TrainOptions(seed=0, config=config, schedule=schedule),
+        args=rest,
+        config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
+    )
+    task = find_task(name, None, options.budget, options.horizon, options.discounted)
+    run = make_run(chosen.algorithm, task, preset, options.seed, options.config, options.schedule)
+    folder = options.out or default_folder(run)
+    try:
+        start(run, task, folder, options.warmup, options.log, options.quiet)
+    except KeyboardInterrupt:
+        stopped(folder)
+
+
+def stopped(folder: Path) -> None:
+    print(f"\nStopped; everything is saved. Go on with: prudent resume {folder}")
+    sys.exit(130)
+
+
+@dataclass(frozen=True)
+class ResumeOptions:
+    run: Annotated[Path, tyro.conf.Positional]
+    """The run's folder."""
+    log: tuple[Literal["tensorboard", "wandb"], ...] = ()
+    quiet: bool = False
+
+
+def resume(arguments: list[str]) -> None:
+    from prudent.api import resume as go_on
+
+    options = tyro.cli(ResumeOptions, prog="prudent resume", args=arguments)
+    try:
+        go_on(options.run, log=options.log, quiet=options.quiet)
+    except KeyboardInterrupt:
+        stopped(options.run)
+
+
+@dataclass(frozen=True)
+class EvaluateOptions:
+    run: Annotated[Path, tyro.conf.Positional]
+    """The run's folder."""
+    episodes: int = 10
+    step: int | None = None
+    """Take the snapshot of this step instead of the newest checkpoint."""
+    seed: int | None = None
+    """Start elsewhere than training's evaluations did."""
+    video: Path | None = None
+    """Also write one episode as .mp4 or .gif."""
+    json: bool = False
+
+
+def evaluate(arguments: list[str]) -> None:
+    from prudent.api import evaluate as measure
+
+    options = tyro.cli(EvaluateOptions, prog="prudent evaluate", args=arguments)
+    results = measure(
+        options.run,
+        episodes=options.episodes,
+        step=options.step,
+        seed=options.seed,
+        video=options.video,
+    )
+    if options.json:
+        print(to_json(results, indent=2))
+        return
+    print(f"policy of step {results['step']}, budget {results['budget']:g}")
+    for name, title in (("evaluation", "greedy"), ("sampled_evaluation", "sampled")):
+        if name in results:
+            print(described(title, results[name]))
+    if options.video:
+        print(f"video: {options.video}")
+
+
+def described(title: str, part: dict[str, Any]) -> str:
+    def with_interval(name: str) -> str:
+        bounds = part[f"{name}_interval"]
+        spread = f" [{bounds[0]:.4g}, {bounds[1]:.4g}]" if bounds else ""
+        return f"{name} {part[name]:.4g}{spread}"
+
+    count = len(part["returns"])
+    return (
+        f"{title}, {count} episode{'s' if count > 1 else ''}: {with_interval('return')}, "
+        f"{with_interval('cost')}, length {part['length']:.4g}, "
+        f"within budget {part['within_budget']:.0%}   (means with 95 % intervals)"
+    )
+
+
+def list_all(arguments: list[str]) -> None:
+    from prudent.tasks import TASKS
+
+    tyro.cli(NoOptions, prog="prudent list", args=arguments)
+    print("algorithms")
+    for name, entry in ALGORITHMS.items():
+        print(f"  {name:<10} {entry.summary}")
+    print("\ntasks (budget: cost allowed per episode)")
+    for task in TASKS.values():
+        budget = f"{task.constraint.budget:g} {task.constraint.unit}"
+        print(f"  {task.name:<24} {budget:<38} {task.horizon:>5} steps  {task.summary}")
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    pass
+
+
+def bench(arguments: list[str]) -> None:
+    from prudent.bench import main as run_bench
+
+    run_bench(arguments)
+
+
+COMMANDS: dict[str, Callable[[list[str]], None]] = {
+    "train": train,
+    "resume": resume,
+    "evaluate": evaluate,
+    "list": list_all,
+    "bench": bench,
+}
+
+
+def main() -> None:
+    arguments = sys.argv[1:]
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(USAGE, end="")
+        return
+    command = COMMANDS.get(arguments[0])
+    if command is None:
+        print(USAGE, file=sys.stderr, end="")
+        sys.exit(f"prudent: no command {arguments[0]!r}")
+    try:
+        command(arguments[1:])
+    except (ValueError, RuntimeError) as error:
+        if type(error).__module__.split(".")[0] not in ("builtins", "prudent"):
+            raise
+        sys.exit(f"prudent: {error}")

@@ -1,0 +1,139 @@
+"""Every setting, with its default and its meaning, written once.
+
+The settings live apart from the algorithms that read them so that the command line, grids and
+reports can know them without importing JAX.
+"""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from prudent.constraints import Constraint
+
+
+@dataclass(frozen=True)
+class CALConfig:
+    """CAL; with other values of four fields also SAC-Lag, UCB-k and unconstrained SAC."""
+
+    hidden: tuple[int, ...] = (256, 256)
+    """Hidden layers of every network."""
+    learning_rate: float = 3e-4
+    """Adam's rate for the policy, the reward critics, the temperature."""
+    cost_learning_rate: float = 3e-4
+    """Adam's rate for the cost critics."""
+    discount: float = 0.99
+    """Reward discount (gamma)."""
+    cost_discount: float = 0.99
+    """Cost discount (gamma_c)."""
+    target_rate: float = 0.005
+    """Share of the online parameters that a target copy takes over (tau)."""
+    target_period: int = 2
+    """Updates between two moves of the target copies."""
+    target_counter: Literal["inner", "global"] = "inner"
+    """Count that period within one environment step (as the official code) or over the run."""
+    target_entropy: float | None = None
+    """Entropy floor of the policy; by default minus the number of action dimensions."""
+    initial_temperature: float = 1.0
+
+    cost_critics: int = 4
+    """Size of the cost ensemble (E)."""
+    cost_network: Literal["silu-normal", "relu-xavier"] = "silu-normal"
+    """Activation and initial weights of the cost critics."""
+    cost_loss: Literal["mean", "sum"] = "mean"
+    """How the members' squared errors are joined; felt only through Adam's epsilon."""
+    conservatism: float = 0.5
+    """Standard deviations added to the ensemble's mean (k)."""
+    spread_ddof: Literal[0, 1] = 1
+    """Divide the ensemble's variance by E - 1 (1, the official code) or by E (0, the paper)."""
+    random_targets: int = 0
+    """Bootstrap all members from the highest of this many randomly drawn target copies
+    (`intrgt_max`); 0: each member from its own."""
+    convexity: float = 10.0
+    """Strength of the augmented Lagrangian's quadratic term (c)."""
+    dual_action: Literal["buffer", "policy"] = "buffer"
+    """Actions at which the violation is measured: those in the replay, or fresh ones."""
+    multiplier: Literal["log_adam", "projected_sgd", "softplus_adam", "fixed"] = "log_adam"
+    """How the Lagrange multiplier is kept and moved."""
+    multiplier_learning_rate: float = 3e-4
+    initial_multiplier: float = 0.6931
+    critic_action_units: Literal["env", "unit"] = "env"
+    """Whether critics see actions in the environment's units or in [-1, 1]."""
+    rescale_policy_loss: bool = False
+    """Divide the policy's loss by 1 + cost weight, so that large weights keep the step size."""
+
+
+@dataclass(frozen=True)
+class OffPolicySchedule:
+    """When an off-policy learner collects, learns, is evaluated and saved. Counts are in
+    environment steps after the warm-up unless they say otherwise.
+    """
+
+    steps: int = 300_000
+    """Environment steps after the warm-up."""
+    warmup_steps: int = 5_000
+    """Steps taken with the untrained policy before learning starts."""
+    updates_per_step: int = 10
+    """Gradient steps per environment step (UTD)."""
+    updates_cap: float | None = 5.0
+    """Skip a step's updates while this epoch has had more than cap * steps of them; an epoch is
+    one horizon. None: never skip."""
+    batch_size: int = 12
+    replay_capacity: int = 1_000_000
+    timeout_is_terminal: bool = False
+    """Treat the time limit as the end of the world for both critics (as the official code does on
+    MuJoCo) instead of bootstrapping past it."""
+    evaluate_every: int = 1_000
+    evaluation_episodes: int = 10
+    checkpoint_every: int = 1_000
+    snapshot_every: int = 10_000
+    """Keep policy and critics this often, for later diagnostics."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything that decides what a training run computes."""
+
+    algorithm: str
+    task: str
+    """A name in `prudent.tasks.TASKS`, a Gymnasium id, or `module:callable`."""
+    preset: str
+    seed: int
+    config: CALConfig
+    schedule: OffPolicySchedule
+    budget: float
+    """Cost allowed per episode."""
+    discounted: bool
+    """Whether an episode's cost is its discounted sum or its plain sum."""
+    horizon: int
+    """Steps after which the time limit cuts an episode."""
+
+    @property
+    def constraint(self) -> Constraint:
+        return Constraint(self.budget, self.discounted)
+
+    def critic_budget(self) -> float:
+        """The budget in the unit the cost critics estimate."""
+        return self.constraint.critic_budget(self.config.cost_discount, self.horizon)
+
+    def identity(self) -> str:
+        """A name for these settings, the seed and the preset's name apart."""
+        settings = asdict(self)
+        del settings["seed"], settings["preset"]
+        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
+
+    def mark(self) -> str:
+        """What a checkpoint of this very run carries."""
+        return f"{self.identity()}-seed-{self.seed}"
+
+
+def run_to_json(run: Run) -> dict[str, Any]:
+    return asdict(run)
+
+
+def run_from_json(fields: dict[str, Any]) -> Run:
+    config, schedule = dict(fields["config"]), fields["schedule"]
+    config["hidden"] = tuple(config["hidden"])
+    return Run(
+        **{**fields, "config": CALConfig(**config), "schedule": OffPolicySchedule(**schedule)}
+    )

@@ -1,0 +1,90 @@
+"""Ensembles of action-value functions that bootstrap from a slow copy of themselves."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from prudent.networks import Style, Trained, descend, ensemble, mlp, start
+from prudent.types import Params, Spec
+
+
+class CriticState(NamedTuple):
+    online: Trained
+    target: Params
+
+
+class Critic(NamedTuple):
+    init: Callable[[jax.Array], CriticState]  # key
+    values: Callable[..., jax.Array]  # state, observation, action -> [E, B]
+    target_values: Callable[..., jax.Array]  # state, observation, action -> [E, B]
+    fit: Callable[..., tuple[CriticState, jax.Array]]  # state, targets, obs, act -> state, error
+    track: Callable[[CriticState], CriticState]  # the target moved towards the online parameters
+
+
+def q_ensemble(
+    spec: Spec,
+    hidden: Sequence[int],
+    style: Style,
+    *,
+    size: int,
+    optimiser: optax.GradientTransformation,
+    target_rate: float,
+    loss_over_members: Callable[[jax.Array], jax.Array] = jnp.sum,
+) -> Critic:
+    """`size` independent critics Q(s, a) that see the same batches.
+
+    `loss_over_members` joins their mean squared errors; under Adam it only meets its epsilon.
+    """
+    network = ensemble(mlp((spec.observation_size + spec.action_size, *hidden, 1), style), size)
+
+    def evaluate(params: Params, observation: jax.Array, action: jax.Array) -> jax.Array:
+        return network.apply(params, jnp.concatenate([observation, action], axis=-1))[..., 0]
+
+    def init(key: jax.Array) -> CriticState:
+        params = network.init(key)
+        # A copy, not an alias: a state that holds one buffer twice cannot be donated.
+        return CriticState(start(params, optimiser), target=jax.tree.map(jnp.copy, params))
+
+    def fit(
+        state: CriticState, targets: jax.Array, observation: jax.Array, action: jax.Array
+    ) -> tuple[CriticState, jax.Array]:
+        def loss(params: Params) -> tuple[jax.Array, jax.Array]:
+            errors = (evaluate(params, observation, action) - targets) ** 2  # [E, B]
+            return loss_over_members(jnp.mean(errors, axis=1)), jnp.mean(errors)
+
+        online, error = descend(loss, state.online, optimiser)
+        return state._replace(online=online), error
+
+    def track(state: CriticState) -> CriticState:
+        target = optax.incremental_update(state.online.params, state.target, target_rate)
+        return state._replace(target=target)
+
+    return Critic(
+        init=init,
+        values=lambda state, *inputs: evaluate(state.online.params, *inputs),
+        target_values=lambda state, *inputs: evaluate(state.target, *inputs),
+        fit=fit,
+        track=track,
+    )
+
+
+def spread(values: jax.Array, ddof: int) -> jax.Array:
+    """Standard deviation over the ensemble, [E, ...] -> [...]; exactly 0 for a single member."""
+    if values.shape[0] == 1:
+        return jnp.zeros_like(values[0])
+    # The floor keeps the gradient finite where all members agree; jnp.std would give NaN there.
+    return jnp.sqrt(jnp.maximum(jnp.var(values, axis=0, ddof=ddof), 1e-24))
+
+
+def upper_confidence(values: jax.Array, conservatism: float, ddof: int) -> jax.Array:
+    """Mean plus `conservatism` standard deviations over the ensemble: [E, ...] -> [...]."""
+    return jnp.mean(values, axis=0) + conservatism * spread(values, ddof)
+
+
+def highest_of_random_members(values: jax.Array, draws: int, key: jax.Array) -> jax.Array:
+    """Per sample the maximum over `draws` members drawn with replacement: [E, B] -> [B]."""
+    members = jax.random.randint(key, (draws,), 0, values.shape[0])
+    return jnp.max(values[members], axis=0)

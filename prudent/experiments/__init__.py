@@ -1,0 +1,1 @@
+"""Runs and the values they take on each task."""

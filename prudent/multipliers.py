@@ -1,0 +1,76 @@
+"""Dual variables: what one unit of constraint violation costs, in units of reward.
+
+Each is an (init, value, update) triple, so an algorithm can be handed any of them. `violation` is
+the constrained quantity minus its bound: positive when the constraint is broken. SAC's temperature
+is one of these too, for the constraint that entropy stay above a floor.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+
+class Multiplier(NamedTuple):
+    init: Callable[[], Any]
+    value: Callable[[Any], jax.Array]  # state -> scalar >= 0
+    update: Callable[[Any, jax.Array], Any]  # state, violation -> state
+
+
+class AscentState(NamedTuple):
+    parameter: jax.Array
+    optimiser: Any
+
+
+def _ascent(
+    optimiser: optax.GradientTransformation,
+    initial_parameter: float,
+    value: Callable[[jax.Array], jax.Array],
+    project: Callable[[jax.Array], jax.Array] = lambda parameter: parameter,
+) -> Multiplier:
+    """Gradient ascent on value(parameter) * violation, then `project`."""
+
+    def init() -> AscentState:
+        parameter = jnp.asarray(initial_parameter, jnp.result_type(float))
+        return AscentState(parameter, optimiser.init(parameter))
+
+    def update(state: AscentState, violation: jax.Array) -> AscentState:
+        descent = -jax.grad(value)(state.parameter) * violation
+        step, optimiser_state = optimiser.update(descent, state.optimiser)
+        return AscentState(project(state.parameter + step), optimiser_state)
+
+    return Multiplier(init, lambda state: value(state.parameter), update)
+
+
+def log_ascent(optimiser: optax.GradientTransformation, initial: float) -> Multiplier:
+    """On the logarithm, which keeps the multiplier positive."""
+    return _ascent(optimiser, math.log(initial), jnp.exp)
+
+
+def softplus_ascent(optimiser: optax.GradientTransformation, initial: float) -> Multiplier:
+    """On p with multiplier = log(1 + exp(p))."""
+    return _ascent(optimiser, math.log(math.expm1(initial)), jax.nn.softplus)
+
+
+def projected_ascent(
+    optimiser: optax.GradientTransformation, initial: float, upper: float = jnp.inf
+) -> Multiplier:
+    """On the multiplier itself, clipped into [0, upper]."""
+    return _ascent(optimiser, initial, lambda x: x, lambda x: jnp.clip(x, 0.0, upper))
+
+
+def fixed(value: float) -> Multiplier:
+    """A penalty that never moves; 0 ignores the constraint."""
+    return Multiplier(
+        init=lambda: jnp.asarray(value, jnp.result_type(float)),
+        value=lambda state: state,
+        update=lambda state, violation: state,
+    )
+
+
+def rectify(multiplier: jax.Array, violation: jax.Array, convexity: float) -> jax.Array:
+    """Slope of the augmented Lagrangian, max(λ + c G, 0); λ itself if c = 0."""
+    return jnp.maximum(multiplier + convexity * violation, 0.0)

@@ -1,0 +1,102 @@
+"""Networks as (init, apply) pairs over plain pytrees, and the one way to train them."""
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from prudent.types import Params
+
+
+class Network(NamedTuple):
+    init: Callable[[jax.Array], Params]
+    apply: Callable[[Params, jax.Array], jax.Array]
+
+
+class Style(NamedTuple):
+    """How a network is shaped besides its sizes: between the layers, and at birth."""
+
+    activation: Callable[[jax.Array], jax.Array]
+    draw: Callable[..., jax.Array]  # key, shape -> numbers of the initial distribution, unscaled
+    scale: Callable[[int, int], float]  # inputs, outputs -> their scale in that layer
+
+
+STYLES = {
+    # Xavier-uniform.
+    "relu-xavier": Style(
+        activation=jax.nn.relu,
+        draw=lambda key, shape: jax.random.uniform(key, shape, minval=-1.0, maxval=1.0),
+        scale=lambda inputs, outputs: math.sqrt(6.0 / (inputs + outputs)),
+    ),
+    # Normal with standard deviation 1 / (2 sqrt(inputs)).
+    "silu-normal": Style(
+        activation=jax.nn.silu,
+        draw=jax.random.normal,
+        scale=lambda inputs, outputs: 0.5 / math.sqrt(inputs),
+    ),
+}
+
+
+def mlp(sizes: Sequence[int], style: Style, heads: int = 1) -> Network:
+    """Dense layers with the activation between them; leading axes of the input are batch.
+
+    `heads` output layers of `sizes[-1]` units are born independently and stand side by side.
+    """
+    *hidden_shapes, (last, outputs) = pairwise(sizes)
+    shapes = [*hidden_shapes, (last, heads * outputs)]
+    scales = [style.scale(*shape) for shape in (*hidden_shapes, (last, outputs))]
+
+    def init(key: jax.Array) -> Params:
+        # One draw for all layers: a program of many draws takes ten seconds to compile.
+        counts = [inputs * outputs for inputs, outputs in shapes]
+        numbers = jnp.split(style.draw(key, (sum(counts),)), list(accumulate(counts))[:-1])
+        return [
+            {"weight": scale * part.reshape(shape), "bias": jnp.zeros(shape[1])}
+            for part, shape, scale in zip(numbers, shapes, scales, strict=True)
+        ]
+
+    def apply(params: Params, x: jax.Array) -> jax.Array:
+        leading = (None,) * (x.ndim - 1)
+        for layer in params[:-1]:
+            x = style.activation(x @ layer["weight"] + layer["bias"][leading])
+        return x @ params[-1]["weight"] + params[-1]["bias"][leading]
+
+    return Network(init, apply)
+
+
+def ensemble(network: Network, size: int) -> Network:
+    """Independent copies of `network`: parameters and outputs gain a leading [size] axis."""
+
+    def init(key: jax.Array) -> Params:
+        return jax.vmap(network.init)(jax.random.split(key, size))
+
+    def apply(params: Params, x: jax.Array) -> jax.Array:
+        return jax.vmap(network.apply, in_axes=(0, None))(params, x)
+
+    return Network(init, apply)
+
+
+class Trained(NamedTuple):
+    """Parameters together with their optimiser's state."""
+
+    params: Params
+    optimiser: Any
+
+
+def start(params: Params, optimiser: optax.GradientTransformation) -> Trained:
+    return Trained(params, optimiser.init(params))
+
+
+def descend(
+    loss: Callable[[Params], tuple[jax.Array, Any]],
+    trained: Trained,
+    optimiser: optax.GradientTransformation,
+) -> tuple[Trained, Any]:
+    """One optimiser step on `loss(params) -> (scalar, aux)`; returns the new `Trained` and aux."""
+    gradient, aux = jax.grad(loss, has_aux=True)(trained.params)
+    change, state = optimiser.update(gradient, trained.optimiser, trained.params)
+    return Trained(optax.apply_updates(trained.params, change), state), aux

@@ -1,0 +1,82 @@
+"""Evaluation in environments of its own: it cannot touch training's."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from prudent.configs import Run
+from prudent.constraints import Constraint
+from prudent.tasks.door import Door
+
+# The same starts for every run and every evaluation, so that comparisons are paired.
+EVALUATION_SEED = 20_240_118
+
+Act = Callable[[np.ndarray, int], np.ndarray]  # observations [N, obs], time -> actions [N, act]
+
+
+class Episodes(NamedTuple):
+    """One number per episode."""
+
+    returns: np.ndarray  # undiscounted
+    costs: np.ndarray  # counted as the budget is
+    lengths: np.ndarray
+
+    def summary(self, budget: float) -> dict[str, Any]:
+        return {
+            "return": float(np.mean(self.returns)),
+            "cost": float(np.mean(self.costs)),
+            "length": float(np.mean(self.lengths)),
+            "within_budget": float(np.mean(self.costs <= budget)),
+            "returns": self.returns.tolist(),
+            "costs": self.costs.tolist(),
+            "lengths": self.lengths.tolist(),
+        }
+
+
+def episode_seed(run_seed: int, index: int) -> int:
+    """The reset seed of a run's episode: any episode can be started again by itself."""
+    return int(np.random.SeedSequence((run_seed, index)).generate_state(1)[0])
+
+
+def evaluation_seeds(episodes: int) -> list[int]:
+    return [episode_seed(EVALUATION_SEED, index) for index in range(episodes)]
+
+
+class Accounting(NamedTuple):
+    """How an episode is cut and its cost counted."""
+
+    constraint: Constraint
+    discount: float
+    horizon: int
+
+
+def accounting_of(run: Run) -> Accounting:
+    return Accounting(run.constraint, run.config.cost_discount, run.horizon)
+
+
+def run_episodes(
+    act: Act, doors: Sequence[Door], seeds: Sequence[int], accounting: Accounting
+) -> Episodes:
+    """One episode per door, in step with each other so that `act` is called once for all."""
+    observations = np.stack([door.reset(seed) for door, seed in zip(doors, seeds, strict=True)])
+    rewards: list[list[float]] = [[] for _ in doors]
+    costs: list[list[float]] = [[] for _ in doors]
+    running = list(range(len(doors)))
+    for time in range(accounting.horizon):
+        actions = act(observations, time)
+        for index in tuple(running):
+            outcome = doors[index].step(actions[index])
+            observations[index] = outcome.observation
+            rewards[index].append(outcome.reward)
+            costs[index].append(outcome.cost)
+            if outcome.terminated or outcome.truncated:
+                running.remove(index)
+        if not running:
+            break
+    measure = accounting.constraint.measure
+    return Episodes(
+        returns=np.array([sum(r) for r in rewards]),
+        costs=np.array([measure(c, accounting.discount) for c in costs]),
+        lengths=np.array([len(r) for r in rewards]),
+    )

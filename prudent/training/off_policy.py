@@ -1,0 +1,239 @@
+"""The off-policy training loop: act, step, store, learn; now and then evaluate and save.
+
+Everything a run will do follows from its settings and its seed: the random key of step t is folded
+from t, an episode's reset seed from its index, and what changes is held in the `Session`, all of
+which a checkpoint covers.
+"""
+
+import math
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from prudent.configs import OffPolicySchedule, Run
+from prudent.files import only_writer
+from prudent.tasks.door import Outcome, open_door
+from prudent.tasks.task import Task
+from prudent.training.checkpoint import save_snapshot
+from prudent.training.evaluate import evaluation_seeds, run_episodes
+from prudent.training.reporter import Reporter
+from prudent.training.session import (
+    Episode,
+    Session,
+    Warmup,
+    Window,
+    open_session,
+    save,
+    stop_as_non_finite,
+)
+
+
+def updates_due(schedule: OffPolicySchedule, step: int, updates_this_epoch: int) -> bool:
+    """Whether to learn after the environment step that had `step` others before it."""
+    if step < 0:
+        return False
+    return schedule.updates_cap is None or updates_this_epoch <= schedule.updates_cap * step
+
+
+INFEASIBLE_AFTER = 10  # evaluations
+
+
+def probably_infeasible(history: list[dict[str, float]]) -> bool:
+    """A constraint broken in each of the last evaluations while its multiplier only grew."""
+    if len(history) < INFEASIBLE_AFTER:
+        return False
+    multipliers = [entry["multiplier"] for entry in history]
+    grew = all(b > a for a, b in pairwise(multipliers))
+    return grew and all(e["violation"] > 0 and e["excess"] > 0 for e in history)
+
+
+def train(run: Run, task: Task, folder: Path, reporter: Reporter, warmup: Warmup) -> dict[str, Any]:
+    """Train until the schedule ends, going on from the folder's newest checkpoint if it has one.
+
+    Returns the last line of `progress.jsonl`.
+    """
+    with only_writer(folder):
+        session = open_session(run, task, folder, reporter, warmup)
+        try:
+            with stop_on_signal(session), reporter.following(session.step, run.schedule):
+                return run_to_end(session)
+        finally:
+            session.progress.close()
+            session.episodes.close()
+            for door in (session.door, *session.evaluation_doors):
+                door.close()
+
+
+def run_to_end(session: Session) -> dict[str, Any]:
+    schedule = session.run.schedule
+    if session.step == schedule.steps:
+        session.reporter.say(f"{session.folder}: all {schedule.steps} steps are done already")
+    if session.step == 0 and not session.last_line:  # the warm-up came as logged transitions
+        evaluate_and_record(session)
+        save(session)
+    while session.step < schedule.steps:
+        take_step(session)
+        step, ends = session.step, session.step == schedule.steps
+        if step >= 0 and (step % schedule.evaluate_every == 0 or ends):
+            evaluate_and_record(session)
+        if step > 0 and (step % schedule.snapshot_every == 0 or ends):
+            save_snapshot(session.folder, step, session.state)
+        if step >= 0 and (step % schedule.checkpoint_every == 0 or ends):
+            save(session)
+        session.reporter.advance(step)
+        if session.stop_requested and not ends:
+            save(session)
+            raise KeyboardInterrupt
+    return session.last_line
+
+
+def take_step(session: Session) -> None:
+    """One environment step and the updates that are due after it."""
+    run, schedule, episode = session.run, session.run.schedule, session.episode
+    before, observation = session.step, episode.observation
+    outcome = episode.step(session.door, choose_action(session))
+    ends = outcome.terminated or outcome.truncated or len(episode.rewards) >= run.horizon
+    if ends and not outcome.terminated and schedule.timeout_is_terminal:
+        outcome = outcome._replace(reward_continues=0.0, cost_continues=0.0)
+    check_outcome(session, outcome)
+    session.replay.add(observation, episode.actions[-1], outcome)
+
+    if before >= 0 and before % run.horizon == 0:
+        session.updates_this_epoch = 0
+    if updates_due(schedule, before, session.updates_this_epoch):
+        learn(session)
+    session.step = before + 1
+    if ends:
+        finish_episode(session)
+
+
+def choose_action(session: Session) -> np.ndarray:
+    observation = session.episode.observation
+    if session.step < 0 and session.warmup.policy is not None:
+        action = session.door.to_unit(session.warmup.policy(observation))
+        return np.clip(action, -1.0, 1.0).astype(np.float32)
+    time = session.step + session.run.schedule.warmup_steps
+    return np.asarray(session.learner.act(session.state, observation.astype(np.float32), time))
+
+
+def learn(session: Session) -> None:
+    schedule = session.run.schedule
+    rows = session.replay.sample(session.generator, schedule.updates_per_step, schedule.batch_size)
+    session.state, metrics = session.learner.update(session.state, rows, session.step)
+    values = np.asarray(metrics)
+    if not np.isfinite(values).all():
+        names = [
+            n
+            for n, v in zip(session.learner.metric_names, values, strict=True)
+            if not math.isfinite(v)
+        ]
+        stop_as_non_finite(session, f"the learner's {', '.join(names)}")
+    session.window.add(values)
+    session.updates += schedule.updates_per_step
+    session.updates_this_epoch += schedule.updates_per_step
+
+
+def check_outcome(session: Session, outcome: Outcome) -> None:
+    if not np.isfinite(outcome.observation).all():
+        stop_as_non_finite(session, "the environment's observation")
+    if not math.isfinite(outcome.reward):
+        stop_as_non_finite(session, "the environment's reward")
+    if not math.isfinite(outcome.cost):
+        stop_as_non_finite(session, "the environment's cost")
+
+
+def finish_episode(session: Session) -> None:
+    episode, accounting = session.episode, session.accounting
+    began = session.step - len(episode.rewards)
+    session.episodes.write(
+        {
+            "step": session.step,
+            "phase": "warmup" if began < 0 else "training",
+            "return": sum(episode.rewards),
+            "cost": accounting.constraint.measure(episode.costs, accounting.discount),
+            "length": len(episode.rewards),
+        }
+    )
+    session.episode = Episode(session.door, session.run.seed, episode.index + 1)
+
+
+def evaluate_and_record(session: Session) -> None:
+    seconds = perf_counter() - session.window_started
+    evaluations = evaluate(session)
+    training = session.window.means()
+    line: dict[str, Any] = {
+        "step": session.step,
+        "updates": session.updates,
+        "episodes": session.episode.index,
+        **evaluations,
+        "training": training,
+    }
+    excess = evaluations["evaluation"]["cost"] - session.run.budget
+    if "multiplier" in training:
+        session.history.append(
+            {
+                "multiplier": training["multiplier"],
+                "violation": training["violation"],
+                "excess": excess,
+            }
+        )
+        del session.history[:-INFEASIBLE_AFTER]
+    if probably_infeasible(session.history):
+        line["probably_infeasible"] = True
+    made = session.window.count * session.run.schedule.updates_per_step
+    line["updates_per_second"] = made / seconds
+    line["window_seconds"] = seconds
+    session.progress.write(line)
+    session.reporter.evaluated(line)
+    session.window = Window(session.learner.metric_names)
+    session.window_started = perf_counter()
+    session.last_line = line
+
+
+def evaluate(session: Session) -> dict[str, Any]:
+    """Greedy episodes; where all of those are alike, one of them and sampled ones beside it."""
+    episodes = session.run.schedule.evaluation_episodes
+    while len(session.evaluation_doors) < episodes:
+        session.evaluation_doors.append(open_door(session.task))
+    doors, seeds = session.evaluation_doors, evaluation_seeds(episodes)
+    learner, state, budget = session.learner, session.state, session.run.budget
+
+    def greedily(observations: np.ndarray, time: int) -> np.ndarray:
+        return np.asarray(learner.act_greedily(state, observations.astype(np.float32)))
+
+    def sampling(observations: np.ndarray, time: int) -> np.ndarray:
+        return np.asarray(learner.sample(state, observations.astype(np.float32), time))
+
+    if not session.task.deterministic_reset:
+        greedy = run_episodes(greedily, doors, seeds, session.accounting)
+        return {"evaluation": greedy.summary(budget)}
+    greedy = run_episodes(greedily, doors[:1], seeds[:1], session.accounting)
+    sampled = run_episodes(sampling, doors, seeds, session.accounting)
+    return {"evaluation": greedy.summary(budget), "sampled_evaluation": sampled.summary(budget)}
+
+
+@contextmanager
+def stop_on_signal(session: Session) -> Iterator[None]:
+    """Ctrl-C and SIGTERM finish the step, save, and stop; a second Ctrl-C stops at once."""
+
+    def request(number: int, frame: Any) -> None:
+        if session.stop_requested:
+            raise KeyboardInterrupt
+        session.stop_requested = True
+
+    try:
+        previous = {s: signal.signal(s, request) for s in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not the main thread: signals are somebody else's
+        yield
+        return
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -1,0 +1,142 @@
+"""A trained policy, read back from a run's folder."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load
+from scipy import stats
+
+from prudent.algorithms import build
+from prudent.configs import Run
+from prudent.tasks.door import open_door
+from prudent.tasks.task import Task
+from prudent.training.checkpoint import DamagedCheckpoint, fill, load_newest
+from prudent.training.evaluate import (
+    EVALUATION_SEED,
+    Episodes,
+    accounting_of,
+    episode_seed,
+    run_episodes,
+)
+from prudent.types import Spec
+
+DOORS = 10  # environments that are stepped together
+
+
+class Policy:
+    """Call it with an observation (or several, stacked) to get the greedy action(s).
+
+    Actions are in the environment's units. `sample` explores as training did.
+    """
+
+    def __init__(self, algorithm: Any, state: Any, spec: Spec, step: int) -> None:
+        self.step = step
+        self._state = state
+        self._greedy = jax.jit(algorithm.act_greedily)
+        self._sample = jax.jit(lambda s, o, t: algorithm.act(s, o, jax.random.key(t)))
+        self._scale, self._centre = np.array(spec.action_scale), np.array(spec.action_centre)
+
+    def __call__(self, observation: np.ndarray) -> np.ndarray:
+        return self._scale * self.unit_action(observation) + self._centre
+
+    def sample(self, observation: np.ndarray, seed: int) -> np.ndarray:
+        return self._scale * self.unit_sample(observation, seed) + self._centre
+
+    def unit_action(self, observation: np.ndarray) -> np.ndarray:
+        return np.asarray(self._greedy(self._state, np.asarray(observation, np.float32)))
+
+    def unit_sample(self, observation: np.ndarray, seed: int) -> np.ndarray:
+        return np.asarray(self._sample(self._state, np.asarray(observation, np.float32), seed))
+
+
+def read_spec(folder: Path) -> Spec:
+    """What the algorithm knew of its environment, so that loading needs no environment."""
+    fields: dict[str, Any] = json.loads((folder / "run.json").read_text())["spec"]
+    bounds = {name: tuple(fields[name]) for name in ("action_scale", "action_centre")}
+    values: dict[str, Any] = {**fields, **bounds}
+    return Spec(**values)
+
+
+def load_policy(folder: Path, run: Run, step: int | None) -> Policy:
+    spec = read_spec(folder)
+    algorithm = build(run.algorithm, run.config, spec)
+    template = jax.eval_shape(algorithm.init, jax.random.key(0))
+    if step is not None:
+        state = fill(template, read_snapshot(folder, step), prefix="", strict=False)
+        return Policy(algorithm, state, spec, step)
+    found = load_newest(folder, run.mark(), print, with_replay=False)
+    if found is None:
+        raise ValueError(f"{folder}: no checkpoint yet; the run has not finished its warm-up")
+    state = fill(template, found.arrays, prefix="state/")
+    return Policy(algorithm, state, spec, found.facts["step"])
+
+
+def read_snapshot(folder: Path, step: int) -> dict[str, np.ndarray]:
+    path = folder / "snapshots" / f"step-{step:09d}.safetensors"
+    if not path.exists():
+        kept = sorted(int(p.stem.split("-")[1]) for p in path.parent.glob("step-*.safetensors"))
+        raise ValueError(f"{folder}: no snapshot at step {step}; there is: {kept or 'none'}")
+    try:
+        return dict(load(path.read_bytes()))
+    except SafetensorError as error:
+        raise DamagedCheckpoint(f"{path.name} was cut short or altered ({error})") from None
+
+
+def interval(values: np.ndarray) -> list[float] | None:
+    """Student's 95 % interval of the mean, which one value alone does not have."""
+    if len(values) < 2:
+        return None
+    half = float(stats.t.ppf(0.975, len(values) - 1) * stats.sem(values))
+    mean = float(np.mean(values))
+    return [mean - half, mean + half]
+
+
+def evaluate_policy(
+    policy: Policy, run: Run, task: Task, episodes: int, seed: int | None
+) -> dict[str, Any]:
+    """By default on the starts that training evaluated on, and further ones of their kind."""
+    accounting = accounting_of(run)
+    base = EVALUATION_SEED if seed is None else seed
+    doors = [open_door(task) for _ in range(min(DOORS, episodes))]
+
+    def play(act: Callable[[np.ndarray, int], np.ndarray], count: int) -> Episodes:
+        parts = []
+        for first in range(0, count, len(doors)):
+            indices = range(first, min(first + len(doors), count))
+            seeds = [episode_seed(base, index) for index in indices]
+            offset = first * run.horizon  # sampled actions differ from part to part
+            parts.append(
+                run_episodes(
+                    lambda o, t, offset=offset: act(o, offset + t),  # type: ignore[misc]
+                    doors[: len(seeds)],
+                    seeds,
+                    accounting,
+                )
+            )
+        return Episodes(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+    try:
+        greedy = play(
+            lambda o, t: policy.unit_action(o), 1 if task.deterministic_reset else episodes
+        )
+        results = {"step": policy.step, "budget": run.budget, "evaluation": described(greedy, run)}
+        if task.deterministic_reset:
+            sampled = play(policy.unit_sample, episodes)
+            results["sampled_evaluation"] = described(sampled, run)
+    finally:
+        for door in doors:
+            door.close()
+    return results
+
+
+def described(episodes: Episodes, run: Run) -> dict[str, Any]:
+    return {
+        **episodes.summary(run.budget),
+        "return_interval": interval(episodes.returns),
+        "cost_interval": interval(episodes.costs),
+    }

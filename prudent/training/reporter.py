@@ -1,0 +1,124 @@
+"""What a person sees while a run trains: a bar on a terminal, plain lines elsewhere."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from prudent.configs import OffPolicySchedule
+
+Sink = Callable[[dict[str, Any]], None]  # takes a line of progress.jsonl
+
+
+class Reporter:
+    def __init__(self, quiet: bool = False, sinks: Sequence[Sink] = ()) -> None:
+        self._console = Console(quiet=quiet, soft_wrap=True, highlight=False)
+        self._sinks = sinks
+        self._progress: Progress | None = None
+        self._warned = False
+
+    def say(self, text: str) -> None:
+        self._console.print(text, markup=False)
+
+    @contextmanager
+    def following(self, step: int, schedule: OffPolicySchedule) -> Iterator[None]:
+        """Show a live bar while the block runs, if there is a terminal to show it on."""
+        if not self._console.is_terminal:
+            yield
+            return
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=self._console, refresh_per_second=4) as progress:
+            self._progress = progress
+            self._offset = schedule.warmup_steps
+            self._bar = progress.add_task("warm-up", total=self._offset + schedule.steps)
+            self.advance(step)
+            yield
+            self._progress = None
+
+    def advance(self, step: int) -> None:
+        if self._progress is not None:
+            self._progress.update(self._bar, completed=self._offset + step)
+
+    def evaluated(self, line: dict[str, Any]) -> None:
+        text = describe(line)
+        if self._progress is not None:
+            self._progress.update(self._bar, description=text)
+        else:
+            self.say(text)
+        if line.get("probably_infeasible") and not self._warned:
+            self._warned = True
+            self.say(
+                f"step {line['step']}: the constraint has stayed broken while its multiplier kept "
+                "growing. The budget is probably infeasible: check it against the cost of the "
+                "safest behaviour you know, and the unit it is counted in."
+            )
+        for sink in self._sinks:
+            sink(line)
+
+
+def describe(line: dict[str, Any]) -> str:
+    evaluation, training = line["evaluation"], line["training"]
+    parts = [
+        f"step {line['step']}",
+        f"return {evaluation['return']:.4g}",
+        f"cost {evaluation['cost']:.4g}",
+        f"within budget {evaluation['within_budget']:.0%}",
+    ]
+    if "multiplier" in training:
+        parts.append(f"multiplier {training['multiplier']:.3g}")
+        parts.append(f"{line['updates_per_second']:.0f} updates/s")
+    return "  ".join(parts)
+
+
+def flatten(line: dict[str, Any]) -> dict[str, float]:
+    """Scalars of a progress line by name, such as `evaluation/cost`."""
+    scalars: dict[str, float] = {}
+    for name, value in line.items():
+        if isinstance(value, dict):
+            scalars |= {f"{name}/{k}": v for k, v in flatten(value).items()}
+        elif isinstance(value, int | float):
+            scalars[name] = float(value)
+    return scalars
+
+
+def tensorboard(folder: Path) -> Sink:
+    try:
+        from tensorboardX import SummaryWriter
+    except ImportError:
+        raise ValueError(
+            "--log tensorboard needs an extra: pip install 'prudent[tensorboard]'"
+        ) from None
+    writer = SummaryWriter(str(folder / "tensorboard"))
+
+    def sink(line: dict[str, Any]) -> None:
+        for name, value in flatten(line).items():
+            writer.add_scalar(name, value, line["step"])
+        writer.flush()
+
+    return sink
+
+
+def wandb(folder: Path) -> Sink:
+    try:
+        import wandb as service
+    except ImportError:
+        raise ValueError("--log wandb needs an extra: pip install 'prudent[wandb]'") from None
+    settings = json.loads((folder / "run.json").read_text())["run"]
+    service.init(project="prudent", dir=str(folder), config=settings, resume="allow")
+
+    def sink(line: dict[str, Any]) -> None:
+        service.log(flatten(line), step=line["step"])
+
+    return sink
+
+
+SINKS: dict[str, Callable[[Path], Sink]] = {"tensorboard": tensorboard, "wandb": wandb}

@@ -1,0 +1,204 @@
+"""One run in one process: what changes while it trains, and how all of it is saved and restored."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from prudent.algorithms import build
+from prudent.configs import Run
+from prudent.tasks.door import Door, Outcome, open_door
+from prudent.tasks.task import Task
+from prudent.training.checkpoint import (
+    Checkpoint,
+    Found,
+    fill,
+    load_newest,
+    named_leaves,
+    save_checkpoint,
+)
+from prudent.training.evaluate import Accounting, accounting_of, episode_seed
+from prudent.training.learner import Learner, compile_learner, make_spec
+from prudent.training.record import Lines
+from prudent.training.replay import Replay
+from prudent.training.reporter import Reporter
+
+
+class NonFinite(RuntimeError):
+    """A NaN or an infinity, and where it appeared."""
+
+
+class Warmup(NamedTuple):
+    """Where the first experience comes from, when not from the untrained policy."""
+
+    policy: Callable[[np.ndarray], np.ndarray] | None = None  # observation -> environment action
+    rows: np.ndarray | None = None  # logged transitions, packed for the replay
+
+
+class Window:
+    """Means of the training metrics since the last evaluation."""
+
+    def __init__(self, names: tuple[str, ...], sums: list[float] | None = None, count: int = 0):
+        self.names, self.count = names, count
+        self.sums = np.array(sums, float) if sums else np.zeros(len(names))
+
+    def add(self, values: np.ndarray) -> None:
+        self.sums += values
+        self.count += 1
+
+    def means(self) -> dict[str, float]:
+        """Nothing where there was nothing to average."""
+        if not self.count:
+            return {}
+        return dict(zip(self.names, (self.sums / self.count).tolist(), strict=True))
+
+
+class Episode:
+    """The training episode in progress. Replaying its actions from its seed brings it back."""
+
+    def __init__(self, door: Door, run_seed: int, index: int) -> None:
+        self.index = index
+        self.observation = door.reset(episode_seed(run_seed, index))
+        self.actions: list[np.ndarray] = []
+        self.rewards: list[float] = []
+        self.costs: list[float] = []
+
+    def step(self, door: Door, action: np.ndarray) -> Outcome:
+        outcome = door.step(action)
+        self.actions.append(action)
+        self.rewards.append(outcome.reward)
+        self.costs.append(outcome.cost)
+        self.observation = outcome.observation
+        return outcome
+
+
+@dataclass
+class Session:
+    """One run in one process: all that changes while it trains."""
+
+    run: Run
+    task: Task
+    folder: Path
+    learner: Learner
+    accounting: Accounting
+    door: Door
+    warmup: Warmup
+    reporter: Reporter
+    replay: Replay
+    generator: np.random.Generator
+    state: Any
+    episode: Episode
+    window: Window
+    progress: Lines
+    episodes: Lines
+    step: int  # environment steps after the warm-up; negative during it
+    updates: int = 0
+    updates_this_epoch: int = 0
+    history: list[dict[str, float]] = field(default_factory=list)  # of the last evaluations
+    last_line: dict[str, Any] = field(default_factory=dict)  # the newest of progress.jsonl
+    evaluation_doors: list[Door] = field(default_factory=list)
+    window_started: float = field(default_factory=perf_counter)
+    last_checkpoint: int | None = None
+    stop_requested: bool = False
+
+
+def open_session(run: Run, task: Task, folder: Path, reporter: Reporter, warmup: Warmup) -> Session:
+    """A session at the beginning, or where the folder's newest checkpoint left off."""
+    door = open_door(task)
+    spec = make_spec(door, run.critic_budget())
+    algorithm = build(run.algorithm, run.config, spec)
+    learner = compile_learner(algorithm, spec, run.schedule, run.seed)
+    replay = Replay(run.schedule.replay_capacity, spec.observation_size, spec.action_size)
+    found = load_newest(folder, run.mark(), reporter.say)
+    facts = found.facts if found else {}
+    session = Session(
+        run=run,
+        task=task,
+        folder=folder,
+        learner=learner,
+        accounting=accounting_of(run),
+        door=door,
+        warmup=warmup,
+        reporter=reporter,
+        replay=replay,
+        generator=np.random.default_rng(np.random.SeedSequence((run.seed, 0xDA7A))),
+        state=learner.init(),
+        episode=Episode(door, run.seed, facts.get("episode", 0)),
+        window=Window(learner.metric_names, facts.get("window_sums"), facts.get("window_count", 0)),
+        progress=Lines(folder / "progress.jsonl", facts.get("progress_bytes", 0)),
+        episodes=Lines(folder / "episodes.jsonl", facts.get("episodes_bytes", 0)),
+        step=facts.get("step", -run.schedule.warmup_steps),
+        updates=facts.get("updates", 0),
+        updates_this_epoch=facts.get("updates_this_epoch", 0),
+        history=facts.get("history", []),
+        last_line=facts.get("last_line", {}),
+        last_checkpoint=facts.get("step"),
+    )
+    if found:
+        restore(session, found)
+    elif warmup.rows is not None:
+        replay.write(0, warmup.rows)
+        replay.added = len(warmup.rows)
+    return session
+
+
+def restore(session: Session, found: Found) -> None:
+    """Bring back the learner, the replay, the generator and the episode in progress."""
+    arrays, facts = found.arrays, found.facts
+    session.state = jax.tree.map(jnp.asarray, fill(session.state, arrays, "state/"))
+    session.generator.bit_generator.state = facts["generator"]
+    for segment in found.segments:
+        session.replay.write(segment.start, segment.rows)
+    session.replay.added = found.added
+    for action in arrays["episode/actions"]:
+        session.episode.step(session.door, action)
+    if not np.array_equal(session.episode.observation, arrays["episode/observation"]):
+        session.reporter.say(
+            "resume is inexact: replaying the episode's actions led elsewhere, so the environment "
+            "is not deterministic given its reset seed. Starting a new episode."
+        )
+        session.episode = Episode(session.door, session.run.seed, session.episode.index + 1)
+
+
+def save(session: Session) -> None:
+    """Checkpoint everything that changes."""
+    leaves = {name: np.asarray(leaf) for name, leaf in named_leaves(session.state).items()}
+    for name, leaf in leaves.items():
+        if not np.isfinite(leaf).all():
+            stop_as_non_finite(session, f"the learner's state ({name})")
+    episode = session.episode
+    arrays = {f"state/{name}": leaf for name, leaf in leaves.items()}
+    arrays["episode/observation"] = episode.observation
+    arrays["episode/actions"] = np.array(episode.actions, np.float32)
+    facts = {
+        "step": session.step,
+        "updates": session.updates,
+        "updates_this_epoch": session.updates_this_epoch,
+        "episode": episode.index,
+        "generator": session.generator.bit_generator.state,
+        "window_sums": session.window.sums.tolist(),
+        "window_count": session.window.count,
+        "history": session.history,
+        "last_line": session.last_line,
+        "progress_bytes": session.progress.sync(),
+        "episodes_bytes": session.episodes.sync(),
+    }
+    total = session.step + session.run.schedule.warmup_steps
+    checkpoint = Checkpoint(arrays, facts)
+    save_checkpoint(session.folder, total, checkpoint, session.replay, session.run.mark())
+    session.last_checkpoint = session.step
+
+
+def stop_as_non_finite(session: Session, quantity: str) -> None:
+    where = "none was written yet"
+    if session.last_checkpoint is not None:
+        where = f"checkpoint at step {session.last_checkpoint} in {session.folder}"
+    raise NonFinite(
+        f"step {session.step}: {quantity} is not finite. Training stopped; the records are kept. "
+        f"Last good checkpoint: {where}."
+    )

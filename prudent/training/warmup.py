@@ -1,0 +1,84 @@
+"""First experience that is safer than an untrained policy: a policy of the user's, or a log.
+
+A log is a mapping (or an .npz file) of arrays with one row per transition: `observation`, `action`
+(in the environment's units), `reward`, `cost`, `next_observation`, and `terminated` (or the two
+masks `reward_continues`, `cost_continues`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from prudent.configs import OffPolicySchedule
+from prudent.tasks.door import Door
+from prudent.training.session import Warmup
+
+
+class FirstExperience(NamedTuple):
+    warmup: Warmup
+    schedule: OffPolicySchedule  # without warm-up steps where a log replaces them
+
+
+def prepare_warmup(source: Any, door: Door, schedule: OffPolicySchedule) -> FirstExperience:
+    if source is None:
+        return FirstExperience(Warmup(), schedule)
+    if isinstance(source, str | Path):
+        with np.load(source, allow_pickle=False) as file:
+            source = dict(file)
+    if isinstance(source, Mapping):
+        rows = rows_from_log(source, door)
+        if not schedule.batch_size <= len(rows) <= schedule.replay_capacity:
+            raise ValueError(
+                f"warmup: {len(rows)} logged transitions; between {schedule.batch_size} (one "
+                f"batch) and {schedule.replay_capacity} (the replay) are needed"
+            )
+        return FirstExperience(Warmup(rows=rows), replace(schedule, warmup_steps=0))
+    if callable(source):
+        return FirstExperience(Warmup(policy=source), schedule)
+    raise ValueError(
+        f"warmup: a policy (observation -> action), a mapping of arrays or an .npz file is needed, "
+        f"not {type(source).__name__}"
+    )
+
+
+def rows_from_log(log: Mapping[str, Any], door: Door) -> np.ndarray:
+    """Packed replay rows; refuses a log that does not fit the environment."""
+    needed = ("observation", "action", "reward", "cost", "next_observation")
+    missing = [name for name in needed if name not in log]
+    if "terminated" not in log and not {"reward_continues", "cost_continues"} <= set(log):
+        missing.append("terminated")
+    if missing:
+        raise ValueError(f"warmup: the log has no {', '.join(missing)}; it has {sorted(log)}")
+    count = len(log["reward"])
+    continues = 1.0 - np.asarray(log.get("terminated", np.zeros(count)), float)
+
+    def columns(name: str, width: int, values: Any) -> np.ndarray:
+        array = np.asarray(values, float).reshape(len(values), -1)
+        if array.shape != (count, width):
+            raise ValueError(
+                f"warmup: {name} has shape {np.shape(values)}, "
+                f"{count} rows of {width} numbers are needed"
+            )
+        if not np.isfinite(array).all():
+            raise ValueError(f"warmup: {name} holds a NaN or an infinity")
+        return array
+
+    action = columns("action", door.action_size, log["action"])
+    unit_action = (action - door.action_centre) / door.action_scale
+    if np.abs(unit_action).max(initial=0.0) > 1.0 + 1e-6:
+        raise ValueError("warmup: some actions lie outside the environment's bounds")
+    return np.concatenate(
+        [
+            columns("observation", door.observation_size, log["observation"]),
+            np.clip(unit_action, -1.0, 1.0),
+            columns("reward", 1, log["reward"]),
+            columns("cost", 1, log["cost"]),
+            columns("reward_continues", 1, log.get("reward_continues", continues)),
+            columns("cost_continues", 1, log.get("cost_continues", continues)),
+            columns("next_observation", door.observation_size, log["next_observation"]),
+        ],
+        axis=1,
+    ).astype(np.float32)

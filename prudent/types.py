@@ -1,0 +1,63 @@
+"""The few containers every module shares: arrays in NamedTuples."""
+
+from collections.abc import Callable
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+Params = Any  # a pytree of arrays
+Metrics = dict[str, jax.Array]
+
+
+class Transition(NamedTuple):
+    observation: jax.Array  # [..., obs]
+    action: jax.Array  # [..., act], in [-1, 1]
+    reward: jax.Array  # [...]
+    cost: jax.Array  # [...]
+    reward_continues: jax.Array  # [...], 0 where the reward critic must not look past this step
+    cost_continues: jax.Array  # [...], the same for the cost critic
+    next_observation: jax.Array  # [..., obs]
+
+
+class Spec(NamedTuple):
+    """What an algorithm must know of a task. Action bounds enter only here (see `policies`)."""
+
+    observation_size: int
+    action_size: int
+    cost_budget: float  # in the units of the cost critic
+    action_scale: tuple[float, ...]  # environment action = scale * unit action + centre
+    action_centre: tuple[float, ...]
+
+
+class Algorithm(NamedTuple):
+    """Four pure functions: the whole interface between an algorithm and the rest."""
+
+    init: Callable[[jax.Array], Any]  # key -> state
+    act: Callable[..., jax.Array]  # state, observation, key -> action, exploring
+    act_greedily: Callable[..., jax.Array]  # state, observation -> action, evaluating
+    update: Callable[..., tuple[Any, Metrics]]  # state, data, key -> state, metrics
+
+
+def transition_from_row(row: jax.Array, observation_size: int, action_size: int) -> Transition:
+    """Read one packed replay row, [..., width]; `training.replay` writes the same order."""
+    bounds = list(accumulate([observation_size, action_size, 1, 1, 1, 1]))
+    parts = jnp.split(row, bounds, axis=-1)
+    reward, cost, reward_continues, cost_continues = (part[..., 0] for part in parts[2:6])
+    return Transition(parts[0], parts[1], reward, cost, reward_continues, cost_continues, parts[6])
+
+
+def over_minibatches(step: Callable[..., tuple[Any, Metrics]]) -> Callable[..., Any]:
+    """Turn `step(state, batch, key, index)` into an update over data [updates, batch, ...].
+
+    The index counts within one call, that is, within one environment step.
+    """
+
+    def update(state: Any, data: Transition, key: jax.Array) -> tuple[Any, Metrics]:
+        updates = jax.tree.leaves(data)[0].shape[0]
+        inputs = data, jax.random.split(key, updates), jnp.arange(updates)
+        state, metrics = jax.lax.scan(lambda state, x: step(state, *x), state, inputs)
+        return state, jax.tree.map(jnp.mean, metrics)
+
+    return update
