@@ -25,6 +25,25 @@ class Style(NamedTuple):
     scale: Callable[[int, int], float]  # inputs, outputs -> their scale in that layer
 
 
+def _logistic(x: jax.Array) -> jax.Array:
+    """`jax.nn.sigmoid`; XLA's tanh costs a CPU less than exponential and division."""
+    return 0.5 + 0.5 * jnp.tanh(0.5 * x)
+
+
+@jax.custom_jvp
+def silu(x: jax.Array) -> jax.Array:
+    """`jax.nn.silu`, with a derivative made of what the forward pass already has."""
+    return x * _logistic(x)
+
+
+@silu.defjvp
+def _silu_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
+    (x,), (change,) = primals, tangents
+    slope = _logistic(x)
+    y = x * slope
+    return y, (slope + y * (1.0 - slope)) * change
+
+
 STYLES = {
     # Xavier-uniform.
     "relu-xavier": Style(
@@ -34,7 +53,7 @@ STYLES = {
     ),
     # Normal with standard deviation 1 / (2 sqrt(inputs)).
     "silu-normal": Style(
-        activation=jax.nn.silu,
+        activation=silu,
         draw=jax.random.normal,
         scale=lambda inputs, outputs: 0.5 / math.sqrt(inputs),
     ),
@@ -78,6 +97,28 @@ def ensemble(network: Network, size: int) -> Network:
         return jax.vmap(network.apply, in_axes=(0, None))(params, x)
 
     return Network(init, apply)
+
+
+def adam(rate: float) -> optax.GradientTransformation:
+    """`optax.adam`, its state included, with one division per parameter instead of three.
+
+    The two bias corrections are folded into the step and into epsilon.
+    """
+    decay, square_decay, epsilon = 0.9, 0.999, 1e-8
+
+    def update(gradient: Params, state: Any, params: Params = None) -> tuple[Params, Any]:
+        (count, mean, square), *rest = state
+        count = count + 1
+        mean = jax.tree.map(lambda m, g: decay * m + (1 - decay) * g, mean, gradient)
+        square = jax.tree.map(
+            lambda v, g: square_decay * v + (1 - square_decay) * g**2, square, gradient
+        )
+        correction = jnp.sqrt(1 - square_decay**count)
+        step, floor = -rate * correction / (1 - decay**count), epsilon * correction
+        change = jax.tree.map(lambda m, v: step * m / (jnp.sqrt(v) + floor), mean, square)
+        return change, (optax.ScaleByAdamState(count, mean, square), *rest)
+
+    return optax.GradientTransformation(optax.adam(rate).init, update)
 
 
 class Trained(NamedTuple):

@@ -35,7 +35,7 @@ from prudent.multipliers import (
     rectify,
     softplus_ascent,
 )
-from prudent.networks import STYLES, Trained, descend, start
+from prudent.networks import STYLES, Trained, adam, descend, start
 from prudent.policies import tanh_gaussian
 from prudent.types import Algorithm, Metrics, Params, Spec, Transition, over_minibatches
 
@@ -52,23 +52,23 @@ class CALState(NamedTuple):
 def make_multiplier(config: CALConfig) -> Multiplier:
     rate, initial = config.multiplier_learning_rate, config.initial_multiplier
     if config.multiplier == "log_adam":
-        return log_ascent(optax.adam(rate), initial)
+        return log_ascent(adam(rate), initial)
     if config.multiplier == "softplus_adam":
-        return softplus_ascent(optax.adam(rate), initial)
+        return softplus_ascent(adam(rate), initial)
     if config.multiplier == "projected_sgd":
         return projected_ascent(optax.sgd(rate), initial)
     return fixed(initial)
 
 
 def cal(config: CALConfig, spec: Spec) -> Algorithm:
-    adam, cost_adam = optax.adam(config.learning_rate), optax.adam(config.cost_learning_rate)
+    optimiser = adam(config.learning_rate)
     policy = tanh_gaussian(spec, config.hidden)
     rewards = q_ensemble(
         spec,
         config.hidden,
         STYLES["relu-xavier"],
         size=2,
-        optimiser=adam,
+        optimiser=optimiser,
         target_rate=config.target_rate,
     )
     costs = q_ensemble(
@@ -76,11 +76,11 @@ def cal(config: CALConfig, spec: Spec) -> Algorithm:
         config.hidden,
         STYLES[config.cost_network],
         size=config.cost_critics,
-        optimiser=cost_adam,
+        optimiser=adam(config.cost_learning_rate),
         target_rate=config.target_rate,
         loss_over_members=jnp.sum if config.cost_loss == "sum" else jnp.mean,
     )
-    temperature = log_ascent(adam, initial=config.initial_temperature)
+    temperature = log_ascent(optimiser, initial=config.initial_temperature)
     multiplier = make_multiplier(config)
     target_entropy = config.target_entropy
     if target_entropy is None:
@@ -89,7 +89,7 @@ def cal(config: CALConfig, spec: Spec) -> Algorithm:
     def init(key: jax.Array) -> CALState:
         key_policy, key_rewards, key_costs = jax.random.split(key, 3)
         return CALState(
-            policy=start(policy.init(key_policy), adam),
+            policy=start(policy.init(key_policy), optimiser),
             rewards=rewards.init(key_rewards),
             costs=costs.init(key_costs),
             temperature=temperature.init(),
@@ -146,7 +146,9 @@ def cal(config: CALConfig, spec: Spec) -> Algorithm:
                 loss = loss / (1.0 + weight)
             return loss, (violation, weight, -jnp.mean(sample.log_density))
 
-        new_policy, (violation, cost_weight, entropy) = descend(policy_loss, state.policy, adam)
+        new_policy, (violation, cost_weight, entropy) = descend(
+            policy_loss, state.policy, optimiser
+        )
 
         # The two dual variables answer to their constraints.
         new_temperature = temperature.update(state.temperature, target_entropy - entropy)

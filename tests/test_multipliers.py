@@ -1,0 +1,56 @@
+"""Dual variables on hand-computed sequences."""
+
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from prudent.multipliers import fixed, log_ascent, projected_ascent, rectify, softplus_ascent
+
+
+def run(multiplier, violations):
+    state, found = multiplier.init(), []
+    for violation in violations:
+        state = multiplier.update(state, jnp.asarray(violation))
+        found.append(float(multiplier.value(state)))
+    return found
+
+
+def test_projected_ascent(float64):
+    found = run(projected_ascent(optax.sgd(0.1), 1.0), [2.0, -30.0, 5.0])
+    np.testing.assert_allclose(found, [1.2, 0.0, 0.5])
+
+
+def test_projected_ascent_keeps_its_upper_bound(float64):
+    assert run(projected_ascent(optax.sgd(0.1), 1.0, upper=1.1), [2.0]) == [1.1]
+
+
+def test_log_ascent(float64):
+    # Plain gradient on log λ: log λ += rate * λ * violation.
+    found = run(log_ascent(optax.sgd(0.1), 2.0), [1.0, -1.0])
+    first = 2.0 * np.exp(0.1 * 2.0)
+    np.testing.assert_allclose(found, [first, first * np.exp(-0.1 * first)])
+
+
+def test_log_ascent_under_adam_moves_by_its_rate_whatever_the_violation(float64):
+    for violation in (0.01, 100.0):
+        found = run(log_ascent(optax.adam(3e-4), 0.6931), [violation])
+        np.testing.assert_allclose(found, [0.6931 * np.exp(3e-4)], rtol=1e-6)
+
+
+def test_softplus_ascent(float64):
+    # At softplus(0) = log 2 the slope is 1/2.
+    found = run(softplus_ascent(optax.sgd(0.1), np.log(2.0)), [4.0])
+    np.testing.assert_allclose(found, [np.log1p(np.exp(0.1 * 0.5 * 4.0))])
+
+
+def test_fixed():
+    assert run(fixed(3.0), [5.0, -5.0]) == [3.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("multiplier", "violation", "convexity", "weight"),
+    [(1.0, 0.5, 10.0, 6.0), (1.0, -0.05, 10.0, 0.5), (1.0, -0.5, 10.0, 0.0), (1.0, -9.0, 0.0, 1.0)],
+)
+def test_rectify(multiplier, violation, convexity, weight):
+    assert float(rectify(multiplier, violation, convexity)) == pytest.approx(weight)

@@ -1,0 +1,119 @@
+"""The tasks are what they say they are."""
+
+import math
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from prudent.tasks import TASKS
+from prudent.tasks.door import Door, open_door
+from prudent.tasks.orbit import BUDGET, HORIZON, SPEED, best_radius, best_return
+
+OURS = [name for name in TASKS if name == "orbit" or name.endswith("-velocity")]
+SIZES = {
+    "hopper-velocity": (11, 3, 82.748),
+    "halfcheetah-velocity": (17, 6, 151.989),
+    "ant-velocity": (27, 8, 103.115),
+    "humanoid-velocity": (45, 17, 20.140),
+    "walker2d-velocity": (17, 6, 81.886),
+    "swimmer-velocity": (8, 2, 24.516),
+}
+
+
+@pytest.mark.parametrize("name", OURS)
+@pytest.mark.filterwarnings("ignore:.*:UserWarning")  # the checker's advice on unbounded spaces
+def test_gymnasium_accepts_it(name):
+    env = TASKS[name].make()
+    check_env(env.unwrapped, skip_render_check=True)
+    env.close()
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_budget_and_horizon(name):
+    observations, actions, budget = SIZES[name]
+    task, door = TASKS[name], open_door(TASKS[name])
+    assert (door.observation_size, door.action_size) == (observations, actions)
+    assert task.constraint.budget == budget
+    assert task.constraint.discounted
+    assert task.horizon == 1000
+    door.close()
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_cost_is_the_speed(name):
+    door = open_door(TASKS[name])
+    door.reset(0)
+    outcome = door.step(np.full(door.action_size, 0.5))
+    info = outcome.info
+    assert outcome.cost == pytest.approx(math.hypot(info["x_velocity"], info.get("y_velocity", 0)))
+    assert outcome.cost > 0
+    door.close()
+
+
+def test_humanoid_actions_are_scaled_into_their_bounds():
+    door = open_door(TASKS["humanoid-velocity"])
+    np.testing.assert_allclose(door.action_scale, 0.4)
+    np.testing.assert_allclose(door.to_environment(np.ones(17)), 0.4)
+    np.testing.assert_allclose(door.to_unit(np.full(17, -0.2)), -0.5)
+    door.close()
+
+
+def test_a_fall_ends_both_futures_and_pays_for_the_last_step():
+    door = open_door(TASKS["hopper-velocity"])
+    door.reset(0)
+    for _ in range(1000):
+        outcome = door.step(np.ones(3))
+        if outcome.terminated:
+            break
+    assert outcome.terminated
+    assert (outcome.reward_continues, outcome.cost_continues) == (0.0, 0.0)
+    expected = outcome.info["reward_forward"] + outcome.info["reward_ctrl"] + 1.0
+    assert outcome.reward == pytest.approx(float(expected), abs=1e-6)
+    door.close()
+
+
+def test_the_time_limit_is_no_end_of_the_world():
+    door = Door(gymnasium.wrappers.TimeLimit(TASKS["orbit"].make().unwrapped, 3), "orbit")
+    door.reset(0)
+    outcomes = [door.step(np.zeros(2)) for _ in range(3)]
+    assert outcomes[-1].truncated
+    assert not outcomes[-1].terminated
+    assert outcomes[-1].reward_continues == 1.0
+
+
+def circle(radius: float, steps: int = HORIZON):
+    """Return and cost of circling at a radius."""
+    env = TASKS["orbit"].make()
+    env.reset(seed=0)
+    env.unwrapped._position = np.array([radius, 0.0])
+    total = np.zeros(2)
+    angle = 0.0
+    for _ in range(steps):
+        angle += 2 * math.asin(SPEED / 2 / radius)
+        goal = radius * np.array([math.cos(angle), math.sin(angle)])
+        action = (goal - env.unwrapped._position) / SPEED
+        _, reward, _, _, info = env.step(action)
+        total += reward, info["cost"]
+    return total
+
+
+def test_circling_at_the_best_radius_earns_the_bound_and_spends_the_budget():
+    assert (best_radius(BUDGET), best_return(BUDGET)) == (pytest.approx(1.0), pytest.approx(40.0))
+    earned, spent = circle(best_radius(BUDGET))
+    assert spent == pytest.approx(BUDGET, rel=1e-9)
+    assert 0.998 * best_return(BUDGET) < earned <= best_return(BUDGET)
+
+
+def test_no_policy_beats_the_bound_of_orbit():
+    env = TASKS["orbit"].make()
+    generator = np.random.default_rng(0)
+    for episode in range(5):
+        env.reset(seed=episode)
+        pull = generator.uniform(-1, 1)
+        for _ in range(HORIZON):
+            x, y = env.unwrapped._position
+            action = np.array([-y - pull * x, x - pull * y]) * 5 + generator.normal(size=2)
+            _, reward, _, _, info = env.step(action)
+            assert reward <= SPEED / 0.2 * math.sqrt(info["cost"]) + 1e-12
