@@ -31,6 +31,7 @@ from prudent.files import to_json
 OBSERVATION, ACTION, BUDGET = 11, 3, 82.748  # Hopper's sizes
 UPDATES = 10  # per call
 ROUNDS = 12
+CHUNK, CHUNKS = 400, 25  # environment steps between two turns, and turns
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,8 @@ def product_seconds(product: Product) -> float:
                     np.matmul(left, right, out=out)
 
             times.append(best_seconds(ten, 5) / 10)
+    if product.inner == 1:  # an outer product, which BLAS does badly
+        times.append(best_seconds(lambda: np.multiply(a, b, out=out), 20))
     return min(times)
 
 
@@ -252,6 +255,43 @@ def measure_step(algorithm: str) -> dict[str, float]:
     }
 
 
+def measure_environment(name: str) -> dict[str, float]:
+    """A task's environment against a loop of nothing but its physics, in alternating pieces."""
+    from prudent.tasks.custom import find_task
+    from prudent.tasks.navigation.speed import bare_physics_steps_per_second
+
+    env = find_task(name, budget=0.0).make()
+    if not hasattr(env.unwrapped, "model"):
+        raise ValueError(f"{name} has no MuJoCo model to compare with")
+    env.action_space.seed(0)
+    actions = [env.action_space.sample() for _ in range(CHUNK)]
+
+    def play() -> float:
+        env.reset(seed=0)
+        seconds = 0.0
+        for action in actions:
+            began = perf_counter()
+            _, _, terminated, truncated, _ = env.step(action)
+            seconds += perf_counter() - began
+            if terminated or truncated:
+                env.reset(seed=0)
+        return CHUNK / seconds
+
+    def reset() -> None:
+        env.reset(seed=0)
+
+    pairs = [(play(), bare_physics_steps_per_second(env, CHUNK)) for _ in range(CHUNKS)]
+    full, bare = np.array(pairs).T
+    results = {
+        "environment_steps_per_second": float(full.max()),
+        "bare_physics_steps_per_second": float(bare.max()),
+        "physics_ratio": float(np.median(full / bare)),
+        "reset_seconds": best_seconds(reset, 50),
+    }
+    env.close()
+    return results
+
+
 def first_update(started: float) -> None:
     """Run in a process of its own: everything from the start of Python to the first update."""
     backend.prepare()
@@ -313,6 +353,18 @@ def main(arguments: list[str]) -> None:
     os.sched_setaffinity(0, {core})
     if options.part == "first-update":
         first_update(options.started)
+        return
+    if options.env is not None:
+        found = measure_environment(options.env)
+        if options.json:
+            print(to_json({"task": options.env, **found}, indent=2))
+            return
+        print(
+            f"{options.env}: {found['environment_steps_per_second']:.0f} steps/s, "
+            f"{found['physics_ratio']:.2f} of its physics alone "
+            f"({found['bare_physics_steps_per_second']:.0f}); "
+            f"reset {1000 * found['reset_seconds']:.2f} ms"
+        )
         return
     from threadpoolctl import threadpool_limits
 

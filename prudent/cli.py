@@ -1,4 +1,4 @@
-"""The command line: prudent train | resume | evaluate | list | bench.
+"""The command line: prudent train | resume | evaluate | report | list | bench.
 
 JAX is imported only by what computes; `--help` and `list` stay quick.
 """
@@ -22,6 +22,7 @@ usage: prudent COMMAND ...
   train ALGORITHM --task TASK   train; `prudent train cal --task orbit --help` shows every option
   resume RUN                    go on with a run that was stopped
   evaluate RUN                  fresh episodes of a run's policy, and a video
+  report RUN ...                learning curves and final numbers of runs on one task
   list                          algorithms, and tasks with their budgets
   bench                         how fast this machine learns, against what it could
 """
@@ -159,6 +160,26 @@ def described(title: str, part: dict[str, Any]) -> str:
     )
 
 
+@dataclass(frozen=True)
+class ReportOptions:
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """Folders of runs on one task; seeds of the same settings are taken together."""
+    out: Path = Path("report.png")
+    """The picture."""
+
+
+def report(arguments: list[str]) -> None:
+    from prudent.report.figures import learning_figure
+    from prudent.report.records import by_label, read_record
+    from prudent.report.tables import final_table
+
+    options = tyro.cli(ReportOptions, prog="prudent report", args=arguments)
+    groups = by_label([read_record(folder) for folder in options.runs])
+    learning_figure(groups, options.out)
+    print(final_table(groups))
+    print(f"\npicture: {options.out}")
+
+
 def list_all(arguments: list[str]) -> None:
     from prudent.tasks import TASKS
 
@@ -187,6 +208,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "train": train,
     "resume": resume,
     "evaluate": evaluate,
+    "report": report,
     "list": list_all,
     "bench": bench,
 }

@@ -29,7 +29,7 @@ class OneStep(gymnasium.Env):
 
 
 class Delayed(gymnasium.Env):
-    """Two steps. The first action earns a; the second earns nothing and pays the first's cost 1 + a.
+    """Two steps. The first action earns a; the second earns nothing and pays the cost 1 + a of it.
 
     Only a critic that looks ahead knows what the first action will cost.
     """

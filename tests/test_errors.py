@@ -25,7 +25,7 @@ class Odd(OneStep):
 
 
 UNBOUNDED = Box(-np.inf, np.inf, (1,))
-EMPTY = Box(np.zeros(1), np.zeros(1))
+EMPTY = Box(0.0, 0.0, (1,))
 CASES = {
     "discrete actions": (
         lambda: Odd(action_space=Discrete(3)),

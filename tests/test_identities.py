@@ -99,18 +99,19 @@ def test_rectified_weight_is_the_slope_of_the_augmented_lagrangian(g, multiplier
     assert -slope == pytest.approx(float(rectify(multiplier, g, c)), abs=1e-3)
 
 
-@given(g=numbers, multiplier=st.floats(0, 10), c=positive)
+@given(g=numbers, multiplier=st.floats(0.01, 10), c=positive)
 def test_rectification_cases(g, multiplier, c):
     with jax.enable_x64(True):
         weight = float(rectify(multiplier, g, c))
         assert float(rectify(multiplier, g, 0.0)) == multiplier
-    if c * g > 1e-9:
+    if g > 1e-6:
         assert weight > multiplier
     if g <= 0:
         assert 0 <= weight <= multiplier
-    assert (weight == 0) == (multiplier + c * g <= 0)
+    if abs(multiplier + c * g) > 1e-9:  # closer, rounding decides
+        assert (weight == 0) == (multiplier + c * g < 0)
     # The official code's form, with c(d - Q) = -cG.
-    assert weight == pytest.approx(multiplier - min(-c * g, multiplier), abs=1e-12)
+    assert weight == pytest.approx(multiplier - min(-c * g, multiplier), abs=1e-9)
 
 
 def saddle(slope_f, g, slope_g, c, x=0.0, multiplier=0.0, rate=0.01, steps=40_000):
@@ -142,7 +143,8 @@ def test_augmentation_makes_a_saddle_where_the_plain_lagrangian_has_none():
 @pytest.mark.parametrize(("multiplier", "g"), [(1.0, 0.5), (1.0, -0.2), (0.1, -3.0)])
 def test_dual_step_against_the_exact_dual_gradient(multiplier, g):
     """Exact: g where active, -λ/c where not. The step uses g always: same sign, same fixed point,
-    and where inactive it is the faster decrease."""
+    and where inactive it is the faster decrease.
+    """
     c, tiny = 2.0, 1e-6
     exact = -(augmented(g, multiplier + tiny, c) - augmented(g, multiplier - tiny, c)) / (2 * tiny)
     active = multiplier + c * g > 0

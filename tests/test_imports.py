@@ -14,9 +14,12 @@ ROOT = Path(prudent.__file__).parent
 # Each module or package may import from those listed before it (and from itself).
 ORDER = [
     "constraints", "files", "backend", "tasks", "configs", "types", "networks", "policies",
-    "critics", "multipliers", "algorithms", "training", "experiments", "api", "bench", "cli",
+    "critics", "multipliers", "algorithms", "training", "experiments", "api", "report", "tutorial",
+    "bench", "cli",
 ]  # fmt: skip
-NO_JAX = ["constraints", "files", "backend", "tasks", "configs", "experiments", "api", "cli"]
+NO_JAX = [
+    "constraints", "files", "backend", "tasks", "configs", "experiments", "api", "report", "cli",
+]  # fmt: skip
 
 
 def modules():
@@ -26,10 +29,8 @@ def modules():
             yield path, parts[0]
 
 
-def imported(path: Path, anywhere: bool = True):
-    tree = ast.parse(path.read_text())
-    nodes = ast.walk(tree) if anywhere else tree.body
-    for node in nodes:
+def imported(path: Path):
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
             if node.module == "prudent":

@@ -9,10 +9,10 @@ from support import small_run, train_quietly
 
 from prudent.configs import CALConfig
 from prudent.experiments.presets import VARIANTS
+from prudent.tasks.door import open_door
 from prudent.training.learner import make_spec
 from prudent.training.policy import load_policy
 from prudent.training.record import write_run
-from prudent.tasks.door import open_door
 
 CONFIG = CALConfig(hidden=(32, 32), learning_rate=1e-3, cost_learning_rate=1e-3,
                    multiplier_learning_rate=3e-3)  # fmt: skip

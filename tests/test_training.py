@@ -18,7 +18,7 @@ from prudent.tasks.task import Task
 from prudent.training.learner import compile_learner, make_spec
 from prudent.training.off_policy import probably_infeasible, take_step
 from prudent.training.reporter import Reporter
-from prudent.training.session import NonFinite, Warmup, open_session
+from prudent.training.session import NonFinite, Warmup, close_session, open_session
 
 
 class Counting(gymnasium.Env):
@@ -57,6 +57,7 @@ def stored(task, tmp_path, steps, **schedule):
     session = open_session(run, task, tmp_path, Reporter(quiet=True), Warmup())
     for _ in range(steps):
         take_step(session)
+    close_session(session)
     return session.replay.rows[: session.replay.added]
 
 

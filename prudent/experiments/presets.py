@@ -65,8 +65,10 @@ ORBIT: dict[str, Any] = {
     "cost_discount": 0.95,
     "target_rate": 0.01,
     "convexity": 100.0,
+    "conservatism": 1.0,
     "steps": 10_000,
     "warmup_steps": 1_000,
+    "replay_capacity": 4_000,  # so that the violation is measured on what the policy does now
     "evaluate_every": 400,
     "snapshot_every": 2_000,
 }

@@ -56,7 +56,11 @@ def make_velocity(
     render_mode: str | None = None,
 ) -> gymnasium.Env:
     env = gymnasium.make(
-        gymnasium_id, max_episode_steps=HORIZON, render_mode=render_mode, **arguments
+        gymnasium_id,
+        max_episode_steps=HORIZON,
+        render_mode=render_mode,
+        disable_env_checker=True,  # the tests check it; no need to at every step
+        **arguments,
     )
     return SpeedCost(env, healthy_reward)
 

@@ -28,6 +28,7 @@ from prudent.training.session import (
     Session,
     Warmup,
     Window,
+    close_session,
     open_session,
     save,
     stop_as_non_finite,
@@ -64,10 +65,7 @@ def train(run: Run, task: Task, folder: Path, reporter: Reporter, warmup: Warmup
             with stop_on_signal(session), reporter.following(session.step, run.schedule):
                 return run_to_end(session)
         finally:
-            session.progress.close()
-            session.episodes.close()
-            for door in (session.door, *session.evaluation_doors):
-                door.close()
+            close_session(session)
 
 
 def run_to_end(session: Session) -> dict[str, Any]:

@@ -147,6 +147,13 @@ def open_session(run: Run, task: Task, folder: Path, reporter: Reporter, warmup:
     return session
 
 
+def close_session(session: Session) -> None:
+    session.progress.close()
+    session.episodes.close()
+    for door in (session.door, *session.evaluation_doors):
+        door.close()
+
+
 def restore(session: Session, found: Found) -> None:
     """Bring back the learner, the replay, the generator and the episode in progress."""
     arrays, facts = found.arrays, found.facts

@@ -1,7 +1,7 @@
 """A policy's episode as an mp4 or a gif, drawn offscreen."""
 
+import subprocess
 from pathlib import Path
-from typing import Any
 
 import imageio_ffmpeg
 import numpy as np
@@ -37,14 +37,14 @@ def record_video(policy: Policy, run: Run, task: Task, path: Path) -> None:
 
 
 def write_mp4(path: Path, frames: list[np.ndarray], fps: int) -> None:
-    height, width = frames[0].shape[:2]
-    # Even sizes only: what the usual pixel format asks for.
-    size = (width - width % 2, height - height % 2)
-    writer: Any = imageio_ffmpeg.write_frames(str(path), size, fps=fps, macro_block_size=2)
-    writer.send(None)
-    for frame in frames:
-        writer.send(np.ascontiguousarray(frame[: size[1], : size[0]]))
-    writer.close()
+    height, width = (
+        side - side % 2 for side in frames[0].shape[:2]
+    )  # the encoder wants even sizes
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", "-f", "rawvideo"]
+    command += ["-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", str(fps), "-i", "-"]
+    command += ["-c:v", "libx264", "-pix_fmt", "yuv420p", str(path)]
+    raw = b"".join(np.ascontiguousarray(frame[:height, :width]).tobytes() for frame in frames)
+    subprocess.run(command, input=raw, check=True)
 
 
 def write_gif(path: Path, frames: list[np.ndarray], fps: int) -> None:

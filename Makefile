@@ -1,0 +1,36 @@
+# Two commands on a fresh machine: `make train` and `make test`. Both set up .venv first.
+PYTHON ?= python3
+BIN := .venv/bin
+SET_UP := .venv/set-up
+
+.PHONY: train test test-all lint types format clean
+
+train: $(SET_UP)
+	$(BIN)/python -m prudent.tutorial
+
+test: $(SET_UP)
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+# The longer ones only: with `make test` that is all of them.
+test-all: $(SET_UP)
+	$(BIN)/python -m pytest -n 2 -m slow
+
+lint: $(SET_UP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(SET_UP)
+	$(BIN)/mypy prudent
+
+format: $(SET_UP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+$(SET_UP): pyproject.toml constraints.txt
+	$(PYTHON) -c "import sys; sys.exit('prudent needs Python 3.11 or newer, this is %d.%d: make PYTHON=python3.12 ...' % sys.version_info[:2] if sys.version_info < (3, 11) else 0)"
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,tensorboard]"
+	touch $@
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,70 @@
+"""Learning curves with the budget line, and what training itself cost."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+from prudent.report.records import Record, curve, training_costs_by_quarter
+
+COLOURS = ("#1b6ca8", "#d1603d", "#4b9b61", "#7d5ba6", "#8c7a3d", "#444444")
+
+
+def draw_curve(axes: Any, groups: Mapping[str, Sequence[Record]], name: str) -> None:
+    """Mean over seeds as a line, each seed faint behind it."""
+    for colour, (label, records) in zip(COLOURS, groups.items(), strict=False):
+        found = curve(records, name)
+        axes.plot(found.steps, found.values.T, color=colour, alpha=0.3, linewidth=0.8)
+        axes.plot(found.steps, found.values.mean(axis=0), color=colour, label=label, linewidth=1.8)
+    axes.set_xlabel("environment steps after warm-up")
+
+
+def draw_budget(axes: Any, run: Mapping[str, Any]) -> None:
+    axes.axhline(run["budget"], color="black", linestyle="--", linewidth=1, label="budget")
+
+
+def draw_boxes(axes: Any, groups: Mapping[str, Sequence[Record]]) -> None:
+    """Training-episode costs, one box per quarter of training and group."""
+    width = 0.8 / len(groups)
+    for index, (colour, records) in enumerate(zip(COLOURS, groups.values(), strict=False)):
+        at = [quarter + (index + 0.5) * width - 0.4 for quarter in range(1, 5)]
+        boxes = axes.boxplot(
+            training_costs_by_quarter(records),
+            positions=at,
+            widths=0.85 * width,
+            patch_artist=True,
+            flierprops={"markersize": 2, "markeredgecolor": colour},
+            medianprops={"color": "black"},
+        )
+        for box in boxes["boxes"]:
+            box.set_facecolor(colour)
+            box.set_alpha(0.6)
+    axes.set_xticks(range(1, 5), ["1st", "2nd", "3rd", "4th"])
+    axes.set_xlabel("quarter of training")
+
+
+def cost_label(run: Mapping[str, Any]) -> str:
+    return "discounted cost" if run["discounted"] else "cost"
+
+
+def learning_figure(groups: Mapping[str, Sequence[Record]], path: Path) -> None:
+    """Three panels: test return, test cost, training cost."""
+    run = next(iter(groups.values()))[0].run
+    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(13, 3.8), layout="constrained")
+    draw_curve(left, groups, "return")
+    left.set_title("test return")
+    draw_curve(middle, groups, "cost")
+    draw_budget(middle, run)
+    middle.set_title(f"test {cost_label(run)} per episode")
+    draw_boxes(right, groups)
+    draw_budget(right, run)
+    right.set_title(f"{cost_label(run)} of training episodes")
+    middle.legend(fontsize=8)
+    figure.suptitle(run["task"])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)

@@ -1,0 +1,60 @@
+"""Final numbers with intervals, as a Markdown table."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from scipy import stats
+
+from prudent.report.records import Record, curve
+
+LAST = 10  # evaluations that make up "final"
+
+
+def with_interval(values: np.ndarray) -> str:
+    """Mean over seeds and Student's 95 % interval of it."""
+    mean = float(np.mean(values))
+    if len(values) < 2:
+        return f"{mean:.1f} (one seed)"
+    half = float(stats.t.ppf(0.975, len(values) - 1) * stats.sem(values))
+    return f"{mean:.1f} [{mean - half:.1f}, {mean + half:.1f}]"
+
+
+def final(records: Sequence[Record], name: str) -> np.ndarray:
+    """Per seed, the mean over the last evaluations."""
+    return np.asarray(curve(records, name).values[:, -LAST:].mean(axis=1))
+
+
+def share_over_budget(record: Record) -> float:
+    costs = np.array([e["cost"] for e in record.episodes if e["phase"] == "training"])
+    return float(np.mean(costs > record.run["budget"]))
+
+
+def training_hours(record: Record) -> float:
+    """Wall-clock time of training, evaluations not counted."""
+    return float(sum(line["window_seconds"] for line in record.progress)) / 3600
+
+
+def final_table(groups: Mapping[str, Sequence[Record]]) -> str:
+    rows = [
+        "| algorithm | seeds | steps | return | cost | episodes within budget | length "
+        "| training episodes over budget | hours a run |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for label, records in groups.items():
+        steps = int(curve(records, "return").steps[-1])
+        within = final(records, "within_budget").mean()
+        over = np.mean([share_over_budget(record) for record in records])
+        hours = np.mean([training_hours(record) for record in records])
+        cells = [
+            label,
+            str(len(records)),
+            f"{steps:,}",
+            with_interval(final(records, "return")),
+            with_interval(final(records, "cost")),
+            f"{within:.0%}",
+            f"{final(records, 'length').mean():.0f}",
+            f"{over:.1%}",
+            f"{hours:.2f}",
+        ]
+        rows.append("| " + " | ".join(cells) + " |")
+    return "\n".join(rows)

@@ -1,0 +1,153 @@
+"""The command line."""
+
+import json
+import sys
+
+import pytest
+
+from prudent.algorithms import ALGORITHMS
+from prudent.bench import cal_products, moved_bytes
+from prudent.cli import main
+from prudent.configs import CALConfig
+from prudent.experiments.presets import PRESETS, settings
+from prudent.tasks import TASKS
+
+
+def prudent_command(monkeypatch, *words):
+    monkeypatch.setattr(sys, "argv", ["prudent", *map(str, words)])
+    main()
+
+
+def test_list_shows_algorithms_and_budgets(monkeypatch, capsys):
+    prudent_command(monkeypatch, "list")
+    shown = capsys.readouterr().out
+    for name in (*ALGORITHMS, *TASKS):
+        assert f"  {name} " in shown
+    assert "82.748 discounted sum per episode" in shown
+    assert "16 sum per episode" in shown
+
+
+def resolved(monkeypatch, *words):
+    """The settings a command line leads to, without training."""
+    import prudent.api
+
+    found = {}
+    monkeypatch.setattr(prudent.api, "start", lambda run, *rest: found.update(run=run, rest=rest))
+    prudent_command(monkeypatch, "train", *words)
+    return found["run"], found["rest"]
+
+
+def test_presets_are_the_defaults(monkeypatch):
+    run, _ = resolved(monkeypatch, "cal", "--task", "halfcheetah-velocity", "--preset", "paper")
+    assert (run.config.convexity, run.schedule.updates_per_step) == (1000.0, 40)
+    assert run.budget == 151.989
+
+
+def test_an_explicit_value_wins_even_where_it_equals_a_default(monkeypatch):
+    default = CALConfig().convexity
+    run, _ = resolved(
+        monkeypatch, "cal", "--task", "halfcheetah-velocity", "--convexity", default,
+        "--budget", "82.748",
+    )  # fmt: skip
+    assert run.config.convexity == default
+    assert run.budget == 82.748
+
+
+def test_the_folder_tells_the_settings_apart(monkeypatch):
+    base = ("cal", "--task", "orbit")
+    run, (_, folder, *_) = resolved(monkeypatch, *base, "--seed", "3")
+    assert str(folder) == f"runs/orbit/cal/default-{run.identity()}/seed-3"
+    other, _ = resolved(monkeypatch, *base, "--seed", "3", "--conservatism", "0.7")
+    assert other.identity() != run.identity()
+    _, (_, chosen, *_) = resolved(monkeypatch, *base, "--out", "here")
+    assert str(chosen) == "here"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["fly"], "no command 'fly'"),
+        (["train", "cal", "--task", "nowhere"], "no task 'nowhere'"),
+        (["train", "cal", "--env", "Pendulum-v1"], "a budget is needed"),
+        (["resume", "nowhere"], "holds no run"),
+        (["evaluate", "nowhere"], "holds no run"),
+    ],
+)
+def test_errors_are_one_line(words, message, monkeypatch):
+    with pytest.raises(SystemExit) as stop:
+        prudent_command(monkeypatch, *words)
+    assert message in str(stop.value.code)
+    assert "\n" not in str(stop.value.code)
+
+
+def test_a_registered_environment_without_cost_is_refused(monkeypatch):
+    with pytest.raises(SystemExit) as stop:
+        prudent_command(monkeypatch, "train", "cal", "--env", "Pendulum-v1", "--budget", "1")
+    assert 'set info["cost"] at every step' in str(stop.value.code)
+
+
+def test_train_evaluate_and_film(monkeypatch, tmp_path, capsys):
+    folder = tmp_path / "run"
+    prudent_command(
+        monkeypatch, "train", "sac-lag", "--task", "orbit", "--steps", "30", "--warmup-steps", "30",
+        "--hidden", "8", "8", "--evaluation-episodes", "2", "--out", folder, "--quiet",
+    )  # fmt: skip
+    record = json.loads((folder / "run.json").read_text())
+    assert record["run"]["config"]["cost_critics"] == 1
+    assert record["versions"]["jax"]
+    capsys.readouterr()
+    prudent_command(
+        monkeypatch, "evaluate", folder, "--episodes", "3", "--json", "--video", tmp_path / "a.gif"
+    )
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["evaluation"]["returns"]) == 3
+    low, high = found["evaluation"]["cost_interval"]
+    assert low <= found["evaluation"]["cost"] <= high
+    assert (tmp_path / "a.gif").read_bytes()[:3] == b"GIF"
+    prudent_command(monkeypatch, "evaluate", folder, "--video", tmp_path / "a.mp4")
+    assert b"ftyp" in (tmp_path / "a.mp4").read_bytes()[:12]
+    assert "within budget" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("algorithm", ["cal", "ucb", "sac-lag", "sac"])
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("task", ["hopper-velocity", "humanoid-velocity", "point-push1"])
+def test_every_preset_builds(algorithm, preset, task):
+    config, schedule = settings(algorithm, preset, task)
+    if preset != "default":
+        assert schedule.timeout_is_terminal == task.endswith("velocity")
+    if algorithm != "cal":
+        assert config.convexity == 0.0
+    assert schedule.batch_size == 12
+
+
+def test_preset_values_by_the_table():
+    config, schedule = settings("cal", "paper", "humanoid-velocity")
+    assert (config.convexity, config.conservatism, config.cost_critics) == (1000.0, 0.5, 4)
+    assert (config.cost_learning_rate, schedule.updates_per_step) == (5e-4, 10)
+    config, schedule = settings("cal", "head", "humanoid-velocity")
+    assert (config.convexity, config.conservatism, config.random_targets) == (1000.0, 0.0, 4)
+    config, _ = settings("cal", "head", "ant-velocity")
+    assert (config.convexity, config.cost_critics, config.cost_network) == (100.0, 8, "silu-normal")
+    config, schedule = settings("cal", "paper", "point-push1")
+    assert (config.conservatism, config.cost_critics, schedule.steps) == (0.8, 6, 200_000)
+
+
+def test_roofline_counts_by_hand():
+    """CAL at E=4: 44 products with a 256x256 matrix, in the counts worked out from the update."""
+    products = cal_products(CALConfig(), batch=12)
+    square = {
+        (p.use.split()[0], p.use.split()[-2]): p.times for p in products if "256x256" in p.use
+    }
+    assert square == {
+        ("policy", "256x256"): 2, ("policy", "weight"): 1, ("policy", "input"): 1,
+        ("reward", "256x256"): 6, ("reward", "weight"): 2, ("reward", "input"): 4,
+        ("cost", "256x256"): 16, ("cost", "weight"): 4, ("cost", "input"): 8,
+    }  # fmt: skip
+    # The policy has 3 072 + 65 792 + 1 542 parameters, a critic 3 840 + 65 792 + 257.
+    assert sum(square.values()) == 44
+    critic, policy = 69_889, 70_406
+    assert moved_bytes(CALConfig()) == {
+        "optimiser": 28 * (6 * critic + policy),
+        "targets": 12 * 6 * critic // 2,
+    }
