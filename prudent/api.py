@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -118,17 +117,16 @@ def start(
     backend.prepare()
     from prudent.training.learner import make_spec
     from prudent.training.record import write_run
-    from prudent.training.warmup import prepare_warmup
+    from prudent.training.warmup import with_warmup
 
     door = open_door(task)
-    first_experience = prepare_warmup(warmup, door, run.schedule)
+    run, first_experience = with_warmup(run, warmup, door)
     spec = make_spec(door, run.critic_budget())
     door.close()
-    run = replace(run, schedule=first_experience.schedule)
     folder.mkdir(parents=True, exist_ok=True)
     extra = {"spec": spec._asdict(), "deterministic_reset": task.deterministic_reset}
     write_run(folder, run, extra)
-    return _train(run, task, folder, first_experience.warmup, log, quiet)
+    return _train(run, task, folder, first_experience, log, quiet)
 
 
 def resume(
@@ -148,12 +146,14 @@ def resume(
     run = read_run(folder)
     task = task_of(run, env)
     backend.prepare()
-    from prudent.training.warmup import prepare_warmup
+    from prudent.training.warmup import with_warmup
 
     door = open_door(task)
-    first_experience = prepare_warmup(warmup, door, run.schedule)
+    same_run, first_experience = with_warmup(run, warmup, door)
     door.close()
-    return _train(run, task, folder, first_experience.warmup, log, quiet)
+    if warmup is not None and same_run != run:
+        raise ValueError(f"{folder}: began with warm-up {run.warmup}, not {same_run.warmup}")
+    return _train(run, task, folder, first_experience, log, quiet)
 
 
 def _train(

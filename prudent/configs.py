@@ -107,6 +107,9 @@ class Run:
     """Whether an episode's cost is its discounted sum or its plain sum."""
     horizon: int
     """Steps after which the time limit cuts an episode."""
+    warmup: str = "untrained"
+    """Where the first experience comes from: the untrained policy, a `policy` handed in, or a
+    `log-` and its checksum."""
 
     @property
     def constraint(self) -> Constraint:

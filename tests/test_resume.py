@@ -180,6 +180,12 @@ def test_with_no_whole_checkpoint_left_nothing_is_touched(cut_short):
     assert (cut_short / "progress.jsonl").read_bytes() == before
 
 
+def test_a_record_shorter_than_its_checkpoint_remembers_is_refused(cut_short):
+    truncate(cut_short / "progress.jsonl")
+    with pytest.raises(ValueError, match="is shorter than its checkpoint remembers"):
+        prudent.resume(cut_short, quiet=True)
+
+
 def test_two_processes_cannot_write_one_folder(cut_short):
     with only_writer(cut_short), pytest.raises(FolderInUse, match="another process is training"):
         prudent.resume(cut_short, quiet=True)

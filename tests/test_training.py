@@ -15,6 +15,7 @@ from prudent.algorithms import build
 from prudent.constraints import Constraint
 from prudent.tasks.door import open_door
 from prudent.tasks.task import Task
+from prudent.training.checkpoint import DamagedCheckpoint
 from prudent.training.learner import compile_learner, make_spec
 from prudent.training.off_policy import probably_infeasible, take_step
 from prudent.training.reporter import Reporter
@@ -291,6 +292,15 @@ def test_warmup_by_a_policy(tmp_path):
     )
     assert len(seen) == 20
     assert result.evaluation["length"] == 10
+    for path in tmp_path.glob("checkpoints/*"):
+        path.unlink()
+    with pytest.raises(DamagedCheckpoint, match="there are records but no checkpoint"):
+        prudent.resume(tmp_path, env=Counting, quiet=True)
+    (tmp_path / "progress.jsonl").unlink()
+    with pytest.raises(ValueError, match=r"stopped during its warm-up \(policy\)"):
+        prudent.resume(tmp_path, env=Counting, quiet=True)
+    with pytest.raises(ValueError, match="began with warm-up policy, not log-"):
+        prudent.resume(tmp_path, env=Counting, warmup=log(), quiet=True)
 
 
 def log(rows=30, **changes):
@@ -313,6 +323,7 @@ def test_warmup_by_logged_transitions(tmp_path):
     )  # fmt: skip
     settings = json.loads((result.folder / "run.json").read_text())["run"]
     assert settings["schedule"]["warmup_steps"] == 0
+    assert settings["warmup"].startswith("log-")
     steps = [json.loads(s)["step"] for s in lines(result.folder / "progress.jsonl")]
     assert steps == [0, 10, 20]
 
@@ -340,3 +351,22 @@ def test_a_warmup_that_does_not_fit_is_refused(source, message, tmp_path):
             **SMALL,
         )
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", ["hopper-velocity", "point-button1", "car-button1-random"])
+def test_going_on_in_the_middle_of_an_episode_changes_nothing(name, tmp_path):
+    task = prudent.TASKS[name]
+    run = small_run(task, steps=40, warmup_steps=25, evaluate_every=40, evaluation_episodes=1)
+    train_quietly(run, task, tmp_path)
+    before = {f: lines(tmp_path / f) for f in ("progress.jsonl", "episodes.jsonl")}
+    for path in (tmp_path / "checkpoints").glob("step-000000065*"):
+        path.unlink()
+    train_quietly(run, task, tmp_path)
+    assert {f: lines(tmp_path / f) for f in before} == before
+
+
+def test_a_deterministic_reset_is_evaluated_once_greedily_and_by_sampled_actions(tmp_path):
+    task = replace(counting(), deterministic_reset=True)
+    last = train_quietly(small_run(task, steps=20, evaluation_episodes=3), task, tmp_path)
+    assert len(last["evaluation"]["returns"]) == 1
+    assert len(last["sampled_evaluation"]["returns"]) == 3

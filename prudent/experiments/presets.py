@@ -65,7 +65,7 @@ ORBIT: dict[str, Any] = {
     "cost_discount": 0.95,
     "target_rate": 0.01,
     "convexity": 100.0,
-    "conservatism": 1.0,
+    "conservatism": 2.0,
     "steps": 10_000,
     "warmup_steps": 1_000,
     "replay_capacity": 4_000,  # so that the violation is measured on what the policy does now

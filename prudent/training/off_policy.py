@@ -18,7 +18,7 @@ import numpy as np
 
 from prudent.configs import OffPolicySchedule, Run
 from prudent.files import only_writer
-from prudent.tasks.door import Outcome, open_door
+from prudent.tasks.door import open_door
 from prudent.tasks.task import Task
 from prudent.training.checkpoint import save_snapshot
 from prudent.training.evaluate import evaluation_seeds, run_episodes
@@ -99,7 +99,12 @@ def take_step(session: Session) -> None:
     ends = outcome.terminated or outcome.truncated or len(episode.rewards) >= run.horizon
     if ends and not outcome.terminated and schedule.timeout_is_terminal:
         outcome = outcome._replace(reward_continues=0.0, cost_continues=0.0)
-    check_outcome(session, outcome)
+    check_finite(
+        session,
+        observation=outcome.observation,
+        reward=outcome.reward,
+        cost=outcome.cost,
+    )
     session.replay.add(observation, episode.actions[-1], outcome)
 
     if before >= 0 and before % run.horizon == 0:
@@ -137,13 +142,10 @@ def learn(session: Session) -> None:
     session.updates_this_epoch += schedule.updates_per_step
 
 
-def check_outcome(session: Session, outcome: Outcome) -> None:
-    if not np.isfinite(outcome.observation).all():
-        stop_as_non_finite(session, "the environment's observation")
-    if not math.isfinite(outcome.reward):
-        stop_as_non_finite(session, "the environment's reward")
-    if not math.isfinite(outcome.cost):
-        stop_as_non_finite(session, "the environment's cost")
+def check_finite(session: Session, **quantities: np.ndarray | float) -> None:
+    for name, value in quantities.items():
+        if not np.isfinite(value).all():
+            stop_as_non_finite(session, f"the environment's {name}")
 
 
 def finish_episode(session: Session) -> None:
@@ -159,11 +161,14 @@ def finish_episode(session: Session) -> None:
         }
     )
     session.episode = Episode(session.door, session.run.seed, episode.index + 1)
+    check_finite(session, observation=session.episode.observation)
 
 
 def evaluate_and_record(session: Session) -> None:
     seconds = perf_counter() - session.window_started
     evaluations = evaluate(session)
+    for name, values in evaluations["evaluation"].items():
+        check_finite(session, **{f"{name} (in an evaluation)": np.asarray(values)})
     training = session.window.means()
     line: dict[str, Any] = {
         "step": session.step,

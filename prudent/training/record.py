@@ -38,7 +38,11 @@ class Lines:
     """A file of JSON lines that only grows, and can be cut back to where a checkpoint saw it."""
 
     def __init__(self, path: Path, keep_bytes: int) -> None:
-        self.path = path
+        if keep_bytes and (not path.exists() or path.stat().st_size < keep_bytes):
+            raise ValueError(
+                f"{path} is shorter than its checkpoint remembers ({keep_bytes} bytes); "
+                "restore the file, or train into another folder"
+            )
         self._file = open(path, "ab")  # noqa: SIM115 - open as long as the run
         self._file.truncate(keep_bytes)
 

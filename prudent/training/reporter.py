@@ -41,8 +41,10 @@ class Reporter:
             self._offset = schedule.warmup_steps
             self._bar = progress.add_task("warm-up", total=self._offset + schedule.steps)
             self.advance(step)
-            yield
-            self._progress = None
+            try:
+                yield
+            finally:
+                self._progress = None
 
     def advance(self, step: int) -> None:
         if self._progress is not None:
@@ -97,7 +99,7 @@ def tensorboard(folder: Path) -> Sink:
         raise ValueError(
             "--log tensorboard needs an extra: pip install 'prudent[tensorboard]'"
         ) from None
-    writer = SummaryWriter(str(folder / "tensorboard"))
+    writer = SummaryWriter(str(folder / "tensorboard"), flush_secs=5)
 
     def sink(line: dict[str, Any]) -> None:
         for name, value in flatten(line).items():

@@ -16,6 +16,7 @@ from prudent.tasks.door import Door, Outcome, open_door
 from prudent.tasks.task import Task
 from prudent.training.checkpoint import (
     Checkpoint,
+    DamagedCheckpoint,
     Found,
     fill,
     load_newest,
@@ -115,6 +116,8 @@ def open_session(run: Run, task: Task, folder: Path, reporter: Reporter, warmup:
     learner = compile_learner(algorithm, spec, run.schedule, run.seed)
     replay = Replay(run.schedule.replay_capacity, spec.observation_size, spec.action_size)
     found = load_newest(folder, run.mark(), reporter.say)
+    if found is None:
+        check_records(folder)
     facts = found.facts if found else {}
     session = Session(
         run=run,
@@ -144,7 +147,30 @@ def open_session(run: Run, task: Task, folder: Path, reporter: Reporter, warmup:
     elif warmup.rows is not None:
         replay.write(0, warmup.rows)
         replay.added = len(warmup.rows)
+    check_first_experience(session)
     return session
+
+
+def check_first_experience(session: Session) -> None:
+    """A run that began with somebody's policy or log must not go on untrained without it."""
+    lacks_policy = session.run.warmup == "policy" and session.warmup.policy is None
+    lacks_log = session.run.warmup.startswith("log-") and not session.replay.added
+    if (lacks_policy and session.step < 0) or lacks_log:
+        close_session(session)
+        raise ValueError(
+            f"{session.folder}: the run stopped during its warm-up ({session.run.warmup}); "
+            "pass the same again with warmup=..."
+        )
+
+
+def check_records(folder: Path) -> None:
+    """Without a checkpoint a run starts anew and its records with it: only if they hold nothing."""
+    progress = folder / "progress.jsonl"
+    if progress.exists() and progress.read_bytes().count(b"\n") > 1:
+        raise DamagedCheckpoint(
+            f"{folder}: there are records but no checkpoint to go on from. They are left as they "
+            "are; restore the checkpoints, or train into another folder."
+        )
 
 
 def close_session(session: Session) -> None:

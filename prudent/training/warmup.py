@@ -12,19 +12,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from prudent.configs import OffPolicySchedule
+from prudent.configs import Run
+from prudent.files import checksum
 from prudent.tasks.door import Door
 from prudent.training.session import Warmup
 
 
-class FirstExperience(NamedTuple):
+class WarmRun(NamedTuple):
+    run: Run  # its settings say where the first experience comes from
     warmup: Warmup
-    schedule: OffPolicySchedule  # without warm-up steps where a log replaces them
 
 
-def prepare_warmup(source: Any, door: Door, schedule: OffPolicySchedule) -> FirstExperience:
+def with_warmup(run: Run, source: Any, door: Door) -> WarmRun:
+    schedule = run.schedule
     if source is None:
-        return FirstExperience(Warmup(), schedule)
+        return WarmRun(run, Warmup())
     if isinstance(source, str | Path):
         with np.load(source, allow_pickle=False) as file:
             source = dict(file)
@@ -35,9 +37,11 @@ def prepare_warmup(source: Any, door: Door, schedule: OffPolicySchedule) -> Firs
                 f"warmup: {len(rows)} logged transitions; between {schedule.batch_size} (one "
                 f"batch) and {schedule.replay_capacity} (the replay) are needed"
             )
-        return FirstExperience(Warmup(rows=rows), replace(schedule, warmup_steps=0))
+        mark = f"log-{checksum(rows.tobytes())[:8]}"
+        run = replace(run, warmup=mark, schedule=replace(schedule, warmup_steps=0))
+        return WarmRun(run, Warmup(rows=rows))
     if callable(source):
-        return FirstExperience(Warmup(policy=source), schedule)
+        return WarmRun(replace(run, warmup="policy"), Warmup(policy=source))
     raise ValueError(
         f"warmup: a policy (observation -> action), a mapping of arrays or an .npz file is needed, "
         f"not {type(source).__name__}"
