@@ -45,9 +45,15 @@ def _ascent(
     return Multiplier(init, lambda state: value(state.parameter), update)
 
 
+# Beyond any meaning, but finite: under a budget that cannot be kept a multiplier grows forever, and
+# the square of its gradient must still fit a float32.
+LARGEST = 1e12
+
+
 def log_ascent(optimiser: optax.GradientTransformation, initial: float) -> Multiplier:
     """On the logarithm, which keeps the multiplier positive."""
-    return _ascent(optimiser, math.log(initial), jnp.exp)
+    largest = math.log(LARGEST)
+    return _ascent(optimiser, math.log(initial), jnp.exp, lambda x: jnp.minimum(x, largest))
 
 
 def softplus_ascent(optimiser: optax.GradientTransformation, initial: float) -> Multiplier:

@@ -3,13 +3,17 @@
 from dataclasses import replace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from transcription import Settings, cal_step
 
 from prudent.algorithms.cal import cal
 from prudent.configs import CALConfig
+from prudent.critics import upper_confidence
 from prudent.experiments.presets import settings
+from prudent.networks import STYLES, ensemble, mlp
+from prudent.policies import tanh_gaussian
 from prudent.types import Spec, Transition
 
 SPEC = Spec(
@@ -142,3 +146,41 @@ def test_two_steps_equal_the_transcription(name, float64):
         )
     for metric in ("violation", "cost_weight"):
         np.testing.assert_allclose(found[metric], np.mean([m[metric] for m in metrics]), atol=1e-9)
+
+
+@pytest.mark.parametrize("dual_action", ["policy", "buffer"])
+def test_the_policy_follows_the_gradient_of_the_augmented_lagrangian(dual_action, float64):
+    """∇(f - (max{0, λ + cG}^2 - λ^2) / 2c): exactly with G on the policy's own actions, and not
+    with G on the replay's.
+    """
+    config = CALConfig(hidden=(8, 6), dual_action=dual_action)
+    batch = batch_of(np.random.default_rng(2))
+    algorithm = cal(config, SPEC)
+    before = jax.jit(algorithm.init)(jax.random.key(0))
+    data = jax.tree.map(lambda a: a[None], batch)
+    key = jax.random.key(3)
+    after, _ = jax.jit(algorithm.update)(before, data, key)
+    _, key_now, _ = jax.random.split(jax.random.split(key, 1)[0], 3)
+
+    policy = tanh_gaussian(SPEC, config.hidden)
+    style = {"rewards": "relu-xavier", "costs": config.cost_network}
+    scale, centre = np.array(SPEC.action_scale)[None], np.array(SPEC.action_centre)[None]
+    multiplier, c = config.initial_multiplier, config.convexity
+
+    def values(name, size, action):
+        network = ensemble(mlp((7, 8, 6, 1), STYLES[style[name]]), size)
+        x = jnp.concatenate([batch.observation, scale * action + centre], axis=-1)
+        return network.apply(getattr(after, name).online.params, x)[..., 0]
+
+    def loss(params):
+        sample = policy.sample(params, batch.observation, key_now)
+        reward = jnp.min(values("rewards", 2, sample.action), axis=0)
+        cost = upper_confidence(values("costs", 4, sample.action), config.conservatism, 1)
+        violation = jnp.mean(cost) - SPEC.cost_budget
+        penalty = (jnp.maximum(0.0, multiplier + c * violation) ** 2 - multiplier**2) / (2 * c)
+        return jnp.mean(config.initial_temperature * sample.log_density - reward) + penalty
+
+    exact = jax.tree.leaves(jax.grad(loss)(before.policy.params))
+    used = [moment / 0.1 for moment in jax.tree.leaves(after.policy.optimiser[0].mu)]
+    apart = max(float(jnp.max(jnp.abs(a - b))) for a, b in zip(exact, used, strict=True))
+    assert apart < 1e-9 if dual_action == "policy" else apart > 1e-3

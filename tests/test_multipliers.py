@@ -38,6 +38,12 @@ def test_log_ascent_under_adam_moves_by_its_rate_whatever_the_violation(float64)
         np.testing.assert_allclose(found, [0.6931 * np.exp(3e-4)], rtol=1e-6)
 
 
+def test_log_ascent_stays_finite_under_a_budget_that_cannot_be_kept():
+    found = run(log_ascent(optax.adam(1.0), 0.6931), [1e3] * 60)
+    assert found[-1] == pytest.approx(1e12, rel=1e-4)
+    assert np.isfinite(found).all()
+
+
 def test_softplus_ascent(float64):
     # At softplus(0) = log 2 the slope is 1/2.
     found = run(softplus_ascent(optax.sgd(0.1), np.log(2.0)), [4.0])
