@@ -25,8 +25,11 @@ from prudent.training.evaluate import evaluation_seeds
 EPISODES = 5  # drawn
 
 
-def main(folder: Path = Path("runs/tutorial")) -> None:
-    if folder.exists():  # the tutorial's own folder, made anew each time
+FOLDER = Path("runs/tutorial")  # the tutorial's own, made anew each time
+
+
+def main(folder: Path = FOLDER) -> None:
+    if folder == FOLDER and (folder / "run.json").exists():
         shutil.rmtree(folder)
     result = prudent.train("cal", task="orbit", out=folder)
     print(

@@ -13,12 +13,13 @@ ROOT = Path(prudent.__file__).parent
 
 # Each module or package may import from those listed before it (and from itself).
 ORDER = [
-    "constraints", "files", "backend", "tasks", "configs", "types", "networks", "policies",
-    "critics", "multipliers", "algorithms", "training", "experiments", "api", "report", "tutorial",
-    "bench", "cli",
+    "constraints", "files", "backend", "statistics", "tasks", "configs", "types", "networks",
+    "policies", "critics", "multipliers", "algorithms", "training", "experiments", "api", "report",
+    "tutorial", "bench", "cli",
 ]  # fmt: skip
 NO_JAX = [
-    "constraints", "files", "backend", "tasks", "configs", "experiments", "api", "report", "cli",
+    "constraints", "files", "backend", "statistics", "tasks", "configs", "experiments", "api",
+    "report", "cli",
 ]  # fmt: skip
 
 

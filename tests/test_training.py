@@ -258,7 +258,7 @@ def test_an_environment_of_ones_own_from_python(tmp_path, capsys):
     assert policy(np.zeros((4, 1))).shape == (4, 1)
     found = prudent.evaluate(result.folder, episodes=3, env=Counting)
     assert found["evaluation"]["returns"] == [10.0] * 3
-    assert found["evaluation"]["cost_interval"] == [5.0, 5.0]
+    assert found["evaluation"]["cost_interval"] == (5.0, 5.0)
     snapshot = prudent.load(result.folder, step=20)
     np.testing.assert_array_equal(snapshot(np.zeros(1)), action)
     with pytest.raises(ValueError, match=r"no snapshot at step 7; there is: \[20\]"):

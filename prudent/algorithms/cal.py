@@ -49,6 +49,23 @@ class CALState(NamedTuple):
     updates: jax.Array  # gradient steps so far
 
 
+class Targets(NamedTuple):
+    """What the critics are fitted to."""
+
+    reward: jax.Array  # [B]
+    cost: jax.Array  # [E, B]
+
+
+class Improvement(NamedTuple):
+    """The policy after its step, and what the dual variables and the record need of it."""
+
+    policy: Trained
+    violation: jax.Array
+    cost_weight: jax.Array
+    entropy: jax.Array
+    spread: jax.Array
+
+
 def make_multiplier(config: CALConfig) -> Multiplier:
     rate, initial = config.multiplier_learning_rate, config.initial_multiplier
     if config.multiplier == "log_adam":
@@ -103,56 +120,71 @@ def cal(config: CALConfig, spec: Spec) -> Algorithm:
         scale = jnp.asarray(spec.action_scale, action.dtype)[None]
         return scale * action + jnp.asarray(spec.action_centre, action.dtype)[None]
 
+    def conservative(values: jax.Array) -> jax.Array:
+        return upper_confidence(values, config.conservatism, config.spread_ddof)
+
+    def bootstrap(
+        state: CALState, batch: Transition, key_action: jax.Array, key_members: jax.Array
+    ) -> Targets:
+        """Both critics look one step ahead, to one sample of what the policy would do there."""
+        then = batch.next_observation
+        following = policy.sample(state.policy.params, then, key_action)
+        action = as_critics_see(following.action)
+
+        reward = jnp.min(rewards.target_values(state.rewards, then, action), axis=0)
+        reward = reward - temperature.value(state.temperature) * following.log_density
+        cost = costs.target_values(state.costs, then, action)  # [E, B]
+        if config.random_targets:
+            highest = highest_of_random_members(cost, config.random_targets, key_members)
+            cost = jnp.broadcast_to(highest[None], cost.shape)
+        return Targets(
+            reward=batch.reward + config.discount * batch.reward_continues * reward,
+            cost=batch.cost[None] + config.cost_discount * batch.cost_continues[None] * cost,
+        )
+
+    def improve(state: CALState, batch: Transition, key: jax.Array) -> Improvement:
+        """The policy trades entropy and reward against conservative cost, whose weight grows with
+        the violation. That weight is a number to the policy's gradient, not a path.
+        """
+        now = batch.observation
+        alpha = temperature.value(state.temperature)
+        taken_costs = costs.values(state.costs, now, as_critics_see(batch.action))  # [E, B]
+
+        def loss(params: Params) -> tuple[jax.Array, Any]:
+            sample = policy.sample(params, now, key)
+            action = as_critics_see(sample.action)
+            reward = jnp.min(rewards.values(state.rewards, now, action), axis=0)
+            cost = conservative(costs.values(state.costs, now, action))
+            measured = conservative(taken_costs) if config.dual_action == "buffer" else cost
+            violation = jax.lax.stop_gradient(jnp.mean(measured)) - spec.cost_budget
+            weight = rectify(multiplier.value(state.multiplier), violation, config.convexity)
+            total = jnp.mean(alpha * sample.log_density - reward + weight * cost)
+            if config.rescale_policy_loss:
+                total = total / (1.0 + weight)
+            return total, (violation, weight, -jnp.mean(sample.log_density))
+
+        improved, (violation, weight, entropy) = descend(loss, state.policy, optimiser)
+        agreement = jnp.mean(spread(taken_costs, config.spread_ddof))
+        return Improvement(improved, violation, weight, entropy, agreement)
+
     def step(
         state: CALState, batch: Transition, key: jax.Array, index: jax.Array
     ) -> tuple[CALState, Metrics]:
         key_next, key_now, key_members = jax.random.split(key, 3)
-        alpha = temperature.value(state.temperature)
-        now, then = batch.observation, batch.next_observation
-        taken = as_critics_see(batch.action)
 
-        # Both critics bootstrap from one sample of what the policy would do next.
-        following = policy.sample(state.policy.params, then, key_next)
-        next_action = as_critics_see(following.action)
-        next_reward = jnp.min(rewards.target_values(state.rewards, then, next_action), axis=0)
-        next_reward = next_reward - alpha * following.log_density
-        reward_targets = batch.reward + config.discount * batch.reward_continues * next_reward
-        next_cost = costs.target_values(state.costs, then, next_action)  # [E, B]
-        if config.random_targets:
-            drawn = highest_of_random_members(next_cost, config.random_targets, key_members)
-            next_cost = jnp.broadcast_to(drawn[None], next_cost.shape)
-        cost_continues = batch.cost_continues[None]
-        cost_targets = batch.cost[None] + config.cost_discount * cost_continues * next_cost
-        new_rewards, reward_error = rewards.fit(state.rewards, reward_targets[None], now, taken)
-        new_costs, cost_error = costs.fit(state.costs, cost_targets, now, taken)
+        # Critics first, each towards its own target.
+        now, taken = batch.observation, as_critics_see(batch.action)
+        targets = bootstrap(state, batch, key_next, key_members)
+        new_rewards, reward_error = rewards.fit(state.rewards, targets.reward[None], now, taken)
+        new_costs, cost_error = costs.fit(state.costs, targets.cost, now, taken)
 
-        def conservative(values: jax.Array) -> jax.Array:
-            return upper_confidence(values, config.conservatism, config.spread_ddof)
-
-        # The policy trades entropy and reward against conservative cost, whose weight grows with
-        # the violation. That weight is a number to the policy's gradient, not a path.
-        taken_costs = costs.values(new_costs, now, taken)  # [E, B]
-
-        def policy_loss(params: Params) -> tuple[jax.Array, Any]:
-            sample = policy.sample(params, now, key_now)
-            action = as_critics_see(sample.action)
-            reward = jnp.min(rewards.values(new_rewards, now, action), axis=0)
-            cost = conservative(costs.values(new_costs, now, action))
-            measured = conservative(taken_costs) if config.dual_action == "buffer" else cost
-            violation = jax.lax.stop_gradient(jnp.mean(measured)) - spec.cost_budget
-            weight = rectify(multiplier.value(state.multiplier), violation, config.convexity)
-            loss = jnp.mean(alpha * sample.log_density - reward + weight * cost)
-            if config.rescale_policy_loss:
-                loss = loss / (1.0 + weight)
-            return loss, (violation, weight, -jnp.mean(sample.log_density))
-
-        new_policy, (violation, cost_weight, entropy) = descend(
-            policy_loss, state.policy, optimiser
-        )
+        # Then the policy, against the critics just learned.
+        state = state._replace(rewards=new_rewards, costs=new_costs)
+        improved = improve(state, batch, key_now)
 
         # The two dual variables answer to their constraints.
-        new_temperature = temperature.update(state.temperature, target_entropy - entropy)
-        new_multiplier = multiplier.update(state.multiplier, violation)
+        new_temperature = temperature.update(state.temperature, target_entropy - improved.entropy)
+        new_multiplier = multiplier.update(state.multiplier, improved.violation)
 
         # The bootstrap copies drift after the critics.
         count = index if config.target_counter == "inner" else state.updates
@@ -163,7 +195,7 @@ def cal(config: CALConfig, spec: Spec) -> Algorithm:
         )
 
         new_state = CALState(
-            policy=new_policy,
+            policy=improved.policy,
             rewards=new_rewards,
             costs=new_costs,
             temperature=new_temperature,
@@ -173,13 +205,13 @@ def cal(config: CALConfig, spec: Spec) -> Algorithm:
         return new_state, {
             "reward_critic_error": reward_error,
             "cost_critic_error": cost_error,
-            "cost_estimate": violation + spec.cost_budget,
-            "violation": violation,
-            "ensemble_spread": jnp.mean(spread(taken_costs, config.spread_ddof)),
-            "cost_weight": cost_weight,
+            "cost_estimate": improved.violation + spec.cost_budget,
+            "violation": improved.violation,
+            "ensemble_spread": improved.spread,
+            "cost_weight": improved.cost_weight,
             "multiplier": multiplier.value(new_multiplier),
             "temperature": temperature.value(new_temperature),
-            "entropy": entropy,
+            "entropy": improved.entropy,
         }
 
     def act(state: CALState, observation: jax.Array, key: jax.Array) -> jax.Array:

@@ -3,20 +3,19 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from scipy import stats
 
 from prudent.report.records import Record, curve
+from prudent.statistics import mean_interval
 
 LAST = 10  # evaluations that make up "final"
 
 
 def with_interval(values: np.ndarray) -> str:
     """Mean over seeds and Student's 95 % interval of it."""
-    mean = float(np.mean(values))
-    if len(values) < 2:
-        return f"{mean:.1f} (one seed)"
-    half = float(stats.t.ppf(0.975, len(values) - 1) * stats.sem(values))
-    return f"{mean:.1f} [{mean - half:.1f}, {mean + half:.1f}]"
+    interval = mean_interval(values)
+    if interval is None:
+        return f"{np.mean(values):.1f} (one seed)"
+    return f"{np.mean(values):.1f} [{interval[0]:.1f}, {interval[1]:.1f}]"
 
 
 def final(records: Sequence[Record], name: str) -> np.ndarray:

@@ -9,10 +9,10 @@ import jax
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load
-from scipy import stats
 
 from prudent.algorithms import build
 from prudent.configs import Run
+from prudent.statistics import mean_interval
 from prudent.tasks.door import open_door
 from prudent.tasks.task import Task
 from prudent.training.checkpoint import DamagedCheckpoint, fill, load_newest
@@ -87,15 +87,6 @@ def read_snapshot(folder: Path, step: int) -> dict[str, np.ndarray]:
         raise DamagedCheckpoint(f"{path.name} was cut short or altered ({error})") from None
 
 
-def interval(values: np.ndarray) -> list[float] | None:
-    """Student's 95 % interval of the mean, which one value alone does not have."""
-    if len(values) < 2:
-        return None
-    half = float(stats.t.ppf(0.975, len(values) - 1) * stats.sem(values))
-    mean = float(np.mean(values))
-    return [mean - half, mean + half]
-
-
 def evaluate_policy(
     policy: Policy, run: Run, task: Task, episodes: int, seed: int | None
 ) -> dict[str, Any]:
@@ -137,6 +128,6 @@ def evaluate_policy(
 def described(episodes: Episodes, run: Run) -> dict[str, Any]:
     return {
         **episodes.summary(run.budget),
-        "return_interval": interval(episodes.returns),
-        "cost_interval": interval(episodes.costs),
+        "return_interval": mean_interval(episodes.returns),
+        "cost_interval": mean_interval(episodes.costs),
     }
