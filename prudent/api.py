@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import gymnasium
 
 from prudent import backend
-from prudent.configs import CALConfig, OffPolicySchedule, Run, run_from_json
+from prudent.algorithms import ALGORITHMS
+from prudent.configs import AlgorithmConfig, Run, Schedule, run_from_json
 from prudent.experiments.presets import default_preset, settings, with_values
 from prudent.tasks.custom import find_task
 from prudent.tasks.door import open_door, probe
@@ -82,8 +83,8 @@ def make_run(
     task: Task,
     preset: str,
     seed: int,
-    config: CALConfig,
-    schedule: OffPolicySchedule,
+    config: AlgorithmConfig,
+    schedule: Schedule,
 ) -> Run:
     return Run(
         algorithm=algorithm,
@@ -183,7 +184,9 @@ def read_run(folder: Path) -> Run:
     if not path.exists():
         raise ValueError(f"{folder} holds no run (there is no run.json)")
     try:
-        return run_from_json(json.loads(path.read_text())["run"])
+        fields = json.loads(path.read_text())["run"]
+        entry = ALGORITHMS[fields["algorithm"]]
+        return run_from_json(fields, entry.config, entry.schedule)
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is not a run record this version reads ({error})") from None
 

@@ -8,12 +8,11 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import tyro
 
 from prudent.algorithms import ALGORITHMS
-from prudent.configs import CALConfig, OffPolicySchedule
 from prudent.files import to_json
 
 USAGE = """\
@@ -28,12 +27,16 @@ usage: prudent COMMAND ...
 """
 
 
+Config = TypeVar("Config")
+Plan = TypeVar("Plan")
+
+
 @dataclass(frozen=True)
-class TrainOptions:
+class TrainOptions(Generic[Config, Plan]):
     seed: int
     """Decides everything that is random."""
-    config: CALConfig
-    schedule: OffPolicySchedule
+    config: Config
+    schedule: Plan
     budget: float | None = None
     """Cost allowed per episode (default: the task's)."""
     horizon: int | None = None
@@ -70,8 +73,9 @@ def train(arguments: list[str]) -> None:
         sys.exit(0 if {"-h", "--help"} & set(arguments) else 2)
     preset = chosen.preset or default_preset(name)
     config, schedule = settings(chosen.algorithm, preset, name)
+    form: Any = TrainOptions[type(config), type(schedule)]  # type: ignore[misc]
     options = tyro.cli(
-        TrainOptions,
+        form,
         prog=f"prudent train {chosen.algorithm} --{'task' if chosen.task else 'env'} {name}",
         description=f"Every setting; the defaults are those of preset {preset}.",
         default=TrainOptions(seed=0, config=config, schedule=schedule),
@@ -225,6 +229,9 @@ def main() -> None:
         sys.exit(f"prudent: no command {arguments[0]!r}")
     try:
         command(arguments[1:])
+    except BrokenPipeError:  # whoever read our output has seen enough
+        sys.stderr.close()
+        sys.exit(1)
     except (ValueError, RuntimeError) as error:
         if type(error).__module__.split(".")[0] not in ("builtins", "prudent"):
             raise

@@ -90,6 +90,11 @@ class OffPolicySchedule:
     """Keep policy and critics this often, for later diagnostics."""
 
 
+# What each algorithm and each training loop reads; `prudent.algorithms` says which goes with which.
+AlgorithmConfig = CALConfig
+Schedule = OffPolicySchedule
+
+
 @dataclass(frozen=True)
 class Run:
     """Everything that decides what a training run computes."""
@@ -99,8 +104,8 @@ class Run:
     """A name in `prudent.tasks.TASKS`, a Gymnasium id, or `module:callable`."""
     preset: str
     seed: int
-    config: CALConfig
-    schedule: OffPolicySchedule
+    config: AlgorithmConfig
+    schedule: Schedule
     budget: float
     """Cost allowed per episode."""
     discounted: bool
@@ -134,9 +139,10 @@ def run_to_json(run: Run) -> dict[str, Any]:
     return asdict(run)
 
 
-def run_from_json(fields: dict[str, Any]) -> Run:
-    config, schedule = dict(fields["config"]), fields["schedule"]
+def run_from_json(
+    fields: dict[str, Any], config_type: type[AlgorithmConfig], schedule_type: type[Schedule]
+) -> Run:
+    config: dict[str, Any] = dict(fields["config"])
     config["hidden"] = tuple(config["hidden"])
-    return Run(
-        **{**fields, "config": CALConfig(**config), "schedule": OffPolicySchedule(**schedule)}
-    )
+    schedule = schedule_type(**fields["schedule"])
+    return Run(**{**fields, "config": config_type(**config), "schedule": schedule})

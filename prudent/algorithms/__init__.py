@@ -3,20 +3,30 @@
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from prudent.configs import CALConfig
+from prudent.configs import AlgorithmConfig, CALConfig, OffPolicySchedule, Schedule
 
 
 class Entry(NamedTuple):
-    config: type
+    config: type[AlgorithmConfig]
+    schedule: type[Schedule]  # decides the training loop
     module: str  # prudent.algorithms.<module>, whose function of the same name builds it
     summary: str
 
 
 ALGORITHMS = {
-    "cal": Entry(CALConfig, "cal", "conservative augmented Lagrangian SAC (the paper's method)"),
-    "ucb": Entry(CALConfig, "cal", "CAL without the quadratic term (UCB-k)"),
-    "sac-lag": Entry(CALConfig, "cal", "SAC with one cost critic and a Lagrange multiplier"),
-    "sac": Entry(CALConfig, "cal", "soft actor-critic, cost ignored but estimated"),
+    "cal": Entry(
+        CALConfig,
+        OffPolicySchedule,
+        "cal",
+        "conservative augmented Lagrangian SAC (the paper's method)",
+    ),
+    "ucb": Entry(CALConfig, OffPolicySchedule, "cal", "CAL without the quadratic term (UCB-k)"),
+    "sac-lag": Entry(
+        CALConfig, OffPolicySchedule, "cal", "SAC with one cost critic and a Lagrange multiplier"
+    ),
+    "sac": Entry(
+        CALConfig, OffPolicySchedule, "cal", "soft actor-critic, cost ignored but estimated"
+    ),
 }
 
 

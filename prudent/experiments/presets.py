@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from prudent.algorithms import ALGORITHMS
-from prudent.configs import CALConfig, OffPolicySchedule
+from prudent.configs import AlgorithmConfig, Schedule
 
 PRESETS = ("paper", "head", "default")
 
@@ -101,20 +101,18 @@ def preset_values(preset: str, task: str) -> dict[str, Any]:
     return {**PAPER, **ensemble, **FAMILIES[kind], **PAPER_TASKS.get(base, {})}
 
 
-def settings(algorithm: str, preset: str, task: str) -> tuple[CALConfig, OffPolicySchedule]:
+def settings(algorithm: str, preset: str, task: str) -> tuple[AlgorithmConfig, Schedule]:
     """The algorithm's configuration and schedule for a task, before the user's own values."""
     if algorithm not in ALGORITHMS:
         raise ValueError(f"no algorithm {algorithm!r}; there is: {', '.join(ALGORITHMS)}")
-    return with_values(
-        CALConfig(),
-        OffPolicySchedule(),
-        {**preset_values(preset, task), **VARIANTS[algorithm]},
-    )
+    entry = ALGORITHMS[algorithm]
+    values = {**preset_values(preset, task), **VARIANTS[algorithm]}
+    return with_values(entry.config(), entry.schedule(), values)
 
 
 def with_values(
-    config: CALConfig, schedule: OffPolicySchedule, values: dict[str, Any]
-) -> tuple[CALConfig, OffPolicySchedule]:
+    config: AlgorithmConfig, schedule: Schedule, values: dict[str, Any]
+) -> tuple[AlgorithmConfig, Schedule]:
     """Each value in the dataclass that has a field of its name."""
     in_config = {field.name for field in fields(config)}
     in_schedule = {field.name for field in fields(schedule)}
