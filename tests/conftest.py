@@ -8,12 +8,20 @@ os.environ["XLA_FLAGS"] = (
     "intra_op_parallelism_threads=1"
 )
 os.environ["JAX_PLATFORMS"] = "cpu"
-os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(__file__).parent.parent / ".pytest_cache/xla")
+# One cache per worker: JAX does not write its entries atomically.
+CACHE = Path(__file__).parent.parent / ".pytest_cache"
+os.environ["JAX_COMPILATION_CACHE_DIR"] = str(
+    CACHE / f"xla-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
+)
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 
+import hypothesis
 import jax
 import pytest
 
+# The first example compiles, and failures must come again.
+hypothesis.settings.register_profile("prudent", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("prudent")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
