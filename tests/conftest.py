@@ -1,7 +1,6 @@
 """Strict JAX: no silent broadcasting. Tests spend their time compiling, so compile cheaply."""
 
 import os
-from pathlib import Path
 
 os.environ["XLA_FLAGS"] = (
     "--xla_backend_optimization_level=0 --xla_cpu_multi_thread_eigen=false "
@@ -9,9 +8,9 @@ os.environ["XLA_FLAGS"] = (
 )
 os.environ["JAX_PLATFORMS"] = "cpu"
 # One cache per worker: JAX does not write its entries atomically.
-CACHE = Path(__file__).parent.parent / ".pytest_cache"
-os.environ["JAX_COMPILATION_CACHE_DIR"] = str(
-    CACHE / f"xla-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
+os.environ["JAX_COMPILATION_CACHE_DIR"] = os.path.join(
+    os.path.dirname(os.path.dirname(__file__)),
+    f".pytest_cache/xla-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}",
 )
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 
