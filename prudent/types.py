@@ -40,6 +40,11 @@ class Algorithm(NamedTuple):
     update: Callable[..., tuple[Any, Metrics]]  # state, data, key -> state, metrics
 
 
+def row_width(observation_size: int, action_size: int) -> int:
+    """Numbers in one packed replay row."""
+    return 2 * observation_size + action_size + 4
+
+
 def transition_from_row(row: jax.Array, observation_size: int, action_size: int) -> Transition:
     """Read one packed replay row, [..., width]; `training.replay` writes the same order."""
     bounds = list(accumulate([observation_size, action_size, 1, 1, 1, 1]))

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from prudent.configs import OffPolicySchedule
 from prudent.tasks.door import Door
-from prudent.types import Algorithm, Spec, transition_from_row
+from prudent.types import Algorithm, Spec, row_width, transition_from_row
 
 
 class Learner(NamedTuple):
@@ -36,27 +36,37 @@ def make_spec(door: Door, cost_budget: float) -> Spec:
 def compile_learner(
     algorithm: Algorithm, spec: Spec, schedule: OffPolicySchedule, seed: int
 ) -> Learner:
+    # Keys are arguments, not constants of the compiled programs: all seeds share one compilation.
     key_init, key_act, key_update, key_evaluate = jax.random.split(jax.random.key(seed), 4)
 
-    def update(state: Any, rows: jax.Array, step: jax.Array) -> tuple[Any, dict[str, jax.Array]]:
+    def learn(
+        state: Any, rows: jax.Array, key: jax.Array, step: jax.Array
+    ) -> tuple[Any, dict[str, jax.Array]]:
         data = transition_from_row(rows, spec.observation_size, spec.action_size)
-        return algorithm.update(state, data, jax.random.fold_in(key_update, step))
+        return algorithm.update(state, data, jax.random.fold_in(key, step))
 
     @partial(jax.jit, donate_argnums=0)
-    def update_and_stack(state: Any, rows: jax.Array, step: jax.Array) -> tuple[Any, jax.Array]:
-        state, metrics = update(state, rows, step)
+    def update(
+        state: Any, rows: jax.Array, key: jax.Array, step: jax.Array
+    ) -> tuple[Any, jax.Array]:
+        state, metrics = learn(state, rows, key, step)
         return state, jnp.stack([metrics[name] for name in sorted(metrics)])
 
-    width = 2 * spec.observation_size + spec.action_size + 4
+    @jax.jit
+    def act(state: Any, observation: jax.Array, key: jax.Array, step: jax.Array) -> jax.Array:
+        return algorithm.act(state, observation, jax.random.fold_in(key, step))
+
+    width = row_width(spec.observation_size, spec.action_size)
     shape = (schedule.updates_per_step, schedule.batch_size, width)
     rows = jax.ShapeDtypeStruct(shape, jnp.float32)
     state = jax.eval_shape(algorithm.init, key_init)
-    metrics = jax.eval_shape(update, state, rows, jax.ShapeDtypeStruct((), jnp.int32))[1]
+    step = jax.ShapeDtypeStruct((), jnp.int32)
+    metrics = jax.eval_shape(learn, state, rows, key_update, step)[1]
     return Learner(
         init=lambda: jax.jit(algorithm.init)(key_init),
-        act=jax.jit(lambda s, o, t: algorithm.act(s, o, jax.random.fold_in(key_act, t))),
+        act=lambda state, observation, step: act(state, observation, key_act, step),
         act_greedily=jax.jit(algorithm.act_greedily),
-        sample=jax.jit(lambda s, o, t: algorithm.act(s, o, jax.random.fold_in(key_evaluate, t))),
-        update=update_and_stack,
+        sample=lambda state, observations, step: act(state, observations, key_evaluate, step),
+        update=lambda state, rows, step: update(state, rows, key_update, step),
         metric_names=tuple(sorted(metrics)),
     )

@@ -3,6 +3,7 @@
 import numpy as np
 
 from prudent.tasks.door import Outcome
+from prudent.types import row_width
 
 
 class Replay:
@@ -12,7 +13,7 @@ class Replay:
     """
 
     def __init__(self, capacity: int, observation_size: int, action_size: int) -> None:
-        width = 2 * observation_size + action_size + 4
+        width = row_width(observation_size, action_size)
         self.rows = np.zeros((capacity, width), np.float32)  # pages are claimed when first written
         self.added = 0
         self._observation_size, self._action_size = observation_size, action_size
