@@ -74,7 +74,8 @@ def gaussian(
     network = mlp((spec.observation_size, *hidden, spec.action_size), style)
 
     def init(key: jax.Array) -> Params:
-        return {"mean": network.init(key), "log_std": jnp.full(spec.action_size, initial_log_std)}
+        log_std = jnp.full(spec.action_size, initial_log_std, jnp.result_type(float))
+        return {"mean": network.init(key), "log_std": log_std}
 
     def spread_like(params: Params, array: jax.Array) -> jax.Array:
         return jnp.broadcast_to(params["log_std"], array.shape)

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from prudent.configs import OffPolicySchedule
+from prudent.algorithms import build
+from prudent.configs import OffPolicySchedule, OnPolicySchedule, Run
 from prudent.tasks.door import Door
+from prudent.training.normaliser import normalising
 from prudent.types import Algorithm, Spec, transition_from_row
 
 
@@ -19,7 +21,7 @@ class Learner(NamedTuple):
     act: Callable[..., jax.Array]  # state, observation, step -> unit action
     act_greedily: Callable[..., jax.Array]  # state, observations [N, obs] -> [N, act]
     sample: Callable[..., jax.Array]  # state, observations [N, obs], seed -> [N, act]
-    update: Callable[..., tuple[Any, jax.Array]]  # state, rows, step -> state, metrics [M]
+    update: Callable[..., tuple[Any, jax.Array]]  # state, data, step -> state, metrics [M]
     metric_names: tuple[str, ...]
 
 
@@ -33,25 +35,42 @@ def make_spec(door: Door, cost_budget: float) -> Spec:
     )
 
 
+def build_for(run: Run, spec: Spec) -> Algorithm:
+    """The run's algorithm, for observations as the environment gives them."""
+    algorithm: Algorithm = build(run.algorithm, run.config, spec)
+    if isinstance(run.schedule, OnPolicySchedule):
+        return normalising(algorithm, spec.observation_size)
+    return algorithm
+
+
 def compile_learner(
     algorithm: Algorithm, spec: Spec, schedule: OffPolicySchedule, seed: int
 ) -> Learner:
-    key_init, key_act, key_update, key_evaluate = jax.random.split(jax.random.key(seed), 4)
-
-    def update(state: Any, rows: jax.Array, step: jax.Array) -> tuple[Any, dict[str, jax.Array]]:
-        data = transition_from_row(rows, spec.observation_size, spec.action_size)
-        return algorithm.update(state, data, jax.random.fold_in(key_update, step))
-
-    @partial(jax.jit, donate_argnums=0)
-    def update_and_stack(state: Any, rows: jax.Array, step: jax.Array) -> tuple[Any, jax.Array]:
-        state, metrics = update(state, rows, step)
-        return state, jnp.stack([metrics[name] for name in sorted(metrics)])
-
+    """For packed replay rows, [updates, batch, width]."""
     width = 2 * spec.observation_size + spec.action_size + 4
     shape = (schedule.updates_per_step, schedule.batch_size, width)
-    rows = jax.ShapeDtypeStruct(shape, jnp.float32)
+    return compiled(
+        algorithm,
+        seed,
+        lambda rows: transition_from_row(rows, spec.observation_size, spec.action_size),
+        jax.ShapeDtypeStruct(shape, jnp.float32),
+    )
+
+
+def compiled(algorithm: Algorithm, seed: int, read: Callable[[Any], Any], example: Any) -> Learner:
+    """`read` turns what the loop hands over, such as `example`, into what the algorithm takes."""
+    key_init, key_act, key_update, key_evaluate = jax.random.split(jax.random.key(seed), 4)
+
+    def update(state: Any, data: Any, step: jax.Array) -> tuple[Any, dict[str, jax.Array]]:
+        return algorithm.update(state, read(data), jax.random.fold_in(key_update, step))
+
+    @partial(jax.jit, donate_argnums=0)
+    def update_and_stack(state: Any, data: Any, step: jax.Array) -> tuple[Any, jax.Array]:
+        state, metrics = update(state, data, step)
+        return state, jnp.stack([metrics[name] for name in sorted(metrics)])
+
     state = jax.eval_shape(algorithm.init, key_init)
-    metrics = jax.eval_shape(update, state, rows, jax.ShapeDtypeStruct((), jnp.int32))[1]
+    metrics = jax.eval_shape(update, state, example, jax.ShapeDtypeStruct((), jnp.int32))[1]
     return Learner(
         init=lambda: jax.jit(algorithm.init)(key_init),
         act=jax.jit(lambda s, o, t: algorithm.act(s, o, jax.random.fold_in(key_act, t))),
