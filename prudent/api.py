@@ -9,7 +9,7 @@ import gymnasium
 
 from prudent import backend
 from prudent.algorithms import ALGORITHMS
-from prudent.configs import AlgorithmConfig, Run, Schedule, run_from_json
+from prudent.configs import AlgorithmConfig, OnPolicySchedule, Run, Schedule, run_from_json
 from prudent.experiments.presets import default_preset, settings, with_values
 from prudent.tasks.custom import find_task
 from prudent.tasks.door import open_door, probe
@@ -161,20 +161,32 @@ def _train(
     run: Run, task: Task, folder: Path, warmup: "Warmup", log: Sequence[str], quiet: bool
 ) -> Result:
     from prudent.training.off_policy import train as train_off_policy
+    from prudent.training.on_policy import train as train_on_policy
     from prudent.training.reporter import SINKS, Reporter
 
     reporter = Reporter(quiet, [SINKS[name](folder) for name in log])
     reporter.say(start_line(run, folder))
-    last = train_off_policy(run, task, folder, reporter, warmup)
+    if isinstance(run.schedule, OnPolicySchedule):
+        last = train_on_policy(run, task, folder, reporter)
+    else:
+        last = train_off_policy(run, task, folder, reporter, warmup)
     return Result(folder, last["evaluation"])
 
 
 def start_line(run: Run, folder: Path) -> str:
+    schedule = run.schedule
+    if isinstance(schedule, OnPolicySchedule):
+        plan = f"{schedule.steps} steps in epochs of {schedule.epoch_steps}"
+        seen = "held against the mean cost of finished episodes"
+    else:
+        plan = f"{schedule.steps} steps after {schedule.warmup_steps} of warm-up"
+        seen = (
+            f"which the critic sees as {run.critic_budget():.6g} "
+            f"(discounted by {run.config.cost_discount:g})"
+        )
     return (
-        f"{run.algorithm} on {run.task}, preset {run.preset}, seed {run.seed}, "
-        f"{run.schedule.steps} steps after {run.schedule.warmup_steps} of warm-up\n"
-        f"budget {run.budget:g} ({run.constraint.unit}, {run.horizon} steps), which the critic "
-        f"sees as {run.critic_budget():.6g} (discounted by {run.config.cost_discount:g})\n"
+        f"{run.algorithm} on {run.task}, preset {run.preset}, seed {run.seed}, {plan}\n"
+        f"budget {run.budget:g} ({run.constraint.unit}, {run.horizon} steps), {seen}\n"
         f"into {folder}"
     )
 

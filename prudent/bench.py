@@ -24,7 +24,7 @@ import tyro
 
 from prudent import backend
 from prudent.algorithms import ALGORITHMS
-from prudent.configs import CALConfig
+from prudent.configs import CALConfig, OffPolicySchedule
 from prudent.experiments.presets import settings
 from prudent.files import to_json
 
@@ -170,6 +170,8 @@ def measure_update(algorithm: str, batch: int) -> dict[str, Any]:
     from prudent.types import Spec
 
     config, schedule = settings(algorithm, "head", "hopper-velocity")
+    assert isinstance(config, CALConfig)
+    assert isinstance(schedule, OffPolicySchedule)
     schedule = replace(schedule, batch_size=batch, updates_per_step=UPDATES)
     spec = Spec(OBSERVATION, ACTION, BUDGET, (1.0,) * ACTION, (0.0,) * ACTION)
     learner = compile_learner(build(algorithm, config, spec), spec, schedule, seed=0)
@@ -233,7 +235,7 @@ def measure_step(algorithm: str) -> dict[str, float]:
                 take_step(session)
 
         def draw() -> None:
-            session.replay.sample(session.generator, UPDATES, schedule.batch_size)
+            session.replay.sample(session.generator, UPDATES, session.schedule.batch_size)
 
         def bare() -> None:
             door = session.door
@@ -307,7 +309,7 @@ def first_update(started: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
         session = open_session(run, task, Path(folder), Reporter(quiet=True), Warmup())
         began_warmup = time()
-        for _ in range(schedule.batch_size):
+        for _ in range(session.schedule.batch_size):
             take_step(session)
         warmup_seconds = time() - began_warmup
         learn(session)

@@ -90,9 +90,95 @@ class OffPolicySchedule:
     """Keep policy and critics this often, for later diagnostics."""
 
 
+@dataclass(frozen=True)
+class OnPolicyConfig:
+    """The on-policy algorithms; each reads the general fields and those that name it."""
+
+    hidden: tuple[int, ...] = (64, 64)
+    """Hidden layers of every network."""
+    initial_weights: Literal["tanh-uniform", "tanh-uniform-small"] = "tanh-uniform"
+    """Activation and initial weights; `small`: the output layers start near zero."""
+    initial_log_std: float = 0.0
+    """Logarithm of the policy's first standard deviation, in units of actions in [-1, 1]."""
+    policy_learning_rate: float = 3e-4
+    critic_learning_rate: float = 3e-4
+    rate_decay: Literal["none", "policy", "all"] = "policy"
+    """Whose learning rates fall linearly to 0 over the run."""
+    discount: float = 0.99
+    """Reward discount (gamma)."""
+    cost_discount: float = 0.99
+    """Cost discount (gamma_c)."""
+    trace_decay: float = 0.95
+    """How far a reward's surprise reaches back (lambda of GAE)."""
+    cost_trace_decay: float = 0.95
+    standardise_cost: bool = False
+    """Divide cost advantages by their standard deviation too; else they are only centred."""
+    passes: int = 40
+    """Times over an epoch's data, at most."""
+    batch_size: int = 64
+    max_divergence: float = 0.02
+    """Stop the passes beyond this divergence (delta of a second-order step)."""
+    divergence: Literal["from_old", "from_new"] = "from_old"
+    """KL(old || new) or KL(new || old) for that stop."""
+    critic_weight_decay: float = 1e-3
+    max_gradient_norm: float = 40.0
+    clip: float = 0.2
+    """How far the ratio counts (ppo, ppo-lag, ipo, cup, cppo-pid, and crpo on base ppo)."""
+
+    multiplier: Literal["projected_adam", "projected_sgd"] = "projected_adam"
+    """How the multiplier is moved (ppo-lag, pdo, rcpo, cup)."""
+    multiplier_learning_rate: float = 0.035
+    initial_multiplier: float = 0.001
+    largest_multiplier: float | None = None
+    barrier_strength: float = 0.01
+    """Weight of the log barrier (ipo)."""
+    barrier_cap: float = 1.0
+    """Penalty where the barrier is steeper than 1, or broken (ipo)."""
+    tolerance: float = 2.0
+    """Cost over the budget at which reward is still followed (crpo)."""
+    base: Literal["trpo", "ppo"] = "trpo"
+    """The improvement step (crpo)."""
+    damping: float = 0.1
+    """Added to the Fisher matrix's diagonal (rcpo, crpo)."""
+    proportional_gain: float = 0.1
+    """Of the controller (cppo-pid), as the next four."""
+    integral_gain: float = 0.01
+    derivative_gain: float = 0.01
+    smoothing: float = 0.95
+    """Share of the past in the smoothed violation."""
+    derivative_delay: int = 10
+    """Epochs over which the controller sees a rise."""
+
+
+@dataclass(frozen=True)
+class OnPolicySchedule:
+    """When an on-policy learner collects, learns, is evaluated and saved. Counts are in
+    environment steps, of all environments together; what falls into an epoch is done at its end.
+    """
+
+    steps: int = 5_000_000
+    epoch_steps: int = 20_000
+    """Steps between two updates. Every epoch starts its episodes anew; the last may be shorter."""
+    environments: int = 1
+    """Stepped in turn, with one call of the policy for all."""
+    cost_window: int | None = 100
+    """Last finished episodes whose mean cost is held against the budget; None: this epoch's."""
+    normalise_reward: bool = False
+    """Learn from rewards with their running mean and deviation taken out."""
+    normalise_cost: bool = False
+    """The same for costs. Records and the multiplier see the originals."""
+    timeout_is_terminal: bool = False
+    """Treat the time limit as the end of the world instead of bootstrapping past it."""
+    evaluate_every: int = 100_000
+    evaluation_episodes: int = 10
+    checkpoint_every: int = 20_000
+    snapshot_every: int = 500_000
+    """Keep policy and critics this often, for later diagnostics."""
+
+
 # What each algorithm and each training loop reads; `prudent.algorithms` says which goes with which.
-AlgorithmConfig = CALConfig
-Schedule = OffPolicySchedule
+AlgorithmConfig = CALConfig | OnPolicyConfig
+Schedule = OffPolicySchedule | OnPolicySchedule
 
 
 @dataclass(frozen=True)

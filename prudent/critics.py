@@ -1,4 +1,6 @@
-"""Ensembles of action-value functions that bootstrap from a slow copy of themselves."""
+"""What is still to come: ensembles of action values that bootstrap from a slow copy of themselves,
+and state values for on-policy learners.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -68,6 +70,40 @@ def q_ensemble(
         target_values=lambda state, *inputs: evaluate(state.target, *inputs),
         fit=fit,
         track=track,
+    )
+
+
+class Value(NamedTuple):
+    init: Callable[[jax.Array], Trained]  # key
+    values: Callable[[Trained, jax.Array], jax.Array]  # state, observation [..., obs] -> [...]
+    fit: Callable[..., tuple[Trained, jax.Array]]  # state, targets, obs, weights -> state, error
+
+
+def value_function(
+    spec: Spec,
+    hidden: Sequence[int],
+    style: Style,
+    *,
+    optimiser: optax.GradientTransformation,
+    weight_decay: float,
+) -> Value:
+    """V(s), fitted by least squares with `weight_decay` times the parameters' squared norm."""
+    network = mlp((spec.observation_size, *hidden, 1), style)
+
+    def fit(
+        state: Trained, targets: jax.Array, observation: jax.Array, weights: jax.Array
+    ) -> tuple[Trained, jax.Array]:
+        def loss(params: Params) -> tuple[jax.Array, jax.Array]:
+            errors = (network.apply(params, observation)[..., 0] - targets) ** 2  # [B]
+            error = jnp.average(errors, weights=weights)
+            return error + weight_decay * optax.tree.norm(params, squared=True), error
+
+        return descend(loss, state, optimiser)
+
+    return Value(
+        init=lambda key: start(network.init(key), optimiser),
+        values=lambda state, observation: network.apply(state.params, observation)[..., 0],
+        fit=fit,
     )
 
 

@@ -23,6 +23,8 @@ class Style(NamedTuple):
     activation: Callable[[jax.Array], jax.Array]
     draw: Callable[..., jax.Array]  # key, shape -> numbers of the initial distribution, unscaled
     scale: Callable[[int, int], float]  # inputs, outputs -> their scale in that layer
+    bias: bool = False  # biases drawn as the weights are, instead of zeros
+    output_scale: float = 1.0  # of the last layer's weights; below 1 its bias is zero too
 
 
 def _logistic(x: jax.Array) -> jax.Array:
@@ -58,6 +60,14 @@ STYLES = {
         scale=lambda inputs, outputs: 0.5 / math.sqrt(inputs),
     ),
 }
+_TANH = Style(
+    activation=jnp.tanh,
+    draw=STYLES["relu-xavier"].draw,
+    scale=lambda inputs, outputs: 1.0 / math.sqrt(inputs),
+    bias=True,
+)
+# PyTorch's default, uniform within 1 / sqrt(inputs); and with an output that starts near zero.
+STYLES |= {"tanh-uniform": _TANH, "tanh-uniform-small": _TANH._replace(output_scale=0.1)}
 
 
 def mlp(sizes: Sequence[int], style: Style, heads: int = 1) -> Network:
@@ -71,12 +81,25 @@ def mlp(sizes: Sequence[int], style: Style, heads: int = 1) -> Network:
 
     def init(key: jax.Array) -> Params:
         # One draw for all layers: a program of many draws takes ten seconds to compile.
-        counts = [inputs * outputs for inputs, outputs in shapes]
+        rows = [(inputs + style.bias, outputs) for inputs, outputs in shapes]
+        counts = [inputs * outputs for inputs, outputs in rows]
         numbers = jnp.split(style.draw(key, (sum(counts),)), list(accumulate(counts))[:-1])
-        return [
-            {"weight": scale * part.reshape(shape), "bias": jnp.zeros(shape[1])}
-            for part, shape, scale in zip(numbers, shapes, scales, strict=True)
+        blocks = [
+            scale * part.reshape(shape)
+            for part, shape, scale in zip(numbers, rows, scales, strict=True)
         ]
+        params = [
+            {
+                "weight": block[:inputs],
+                "bias": block[inputs] if style.bias else jnp.zeros(outputs),
+            }
+            for block, (inputs, outputs) in zip(blocks, shapes, strict=True)
+        ]
+        if style.output_scale != 1.0:
+            last = params[-1]
+            last["weight"] = style.output_scale * last["weight"]
+            last["bias"] = jnp.zeros_like(last["bias"])
+        return params
 
     def apply(params: Params, x: jax.Array) -> jax.Array:
         leading = (None,) * (x.ndim - 1)
@@ -99,7 +122,7 @@ def ensemble(network: Network, size: int) -> Network:
     return Network(init, apply)
 
 
-def adam(rate: float) -> optax.GradientTransformation:
+def adam(rate: float | jax.Array) -> optax.GradientTransformation:
     """`optax.adam`, its state included, with one division per parameter instead of three.
 
     The two bias corrections are folded into the step and into epsilon.
@@ -119,6 +142,11 @@ def adam(rate: float) -> optax.GradientTransformation:
         return change, (optax.ScaleByAdamState(count, mean, square), *rest)
 
     return optax.GradientTransformation(optax.adam(rate).init, update)
+
+
+def clipped_adam(rate: float | jax.Array, max_norm: float) -> optax.GradientTransformation:
+    """Adam on gradients no longer than `max_norm`."""
+    return optax.chain(optax.clip_by_global_norm(max_norm), adam(rate))
 
 
 class Trained(NamedTuple):

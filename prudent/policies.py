@@ -10,7 +10,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from prudent.networks import STYLES, mlp
+from prudent.networks import STYLES, Style, mlp
 from prudent.types import Params, Spec
 
 LOG_STD_MIN, LOG_STD_MAX = -20.0, 2.0
@@ -50,3 +50,60 @@ def tanh_gaussian(spec: Spec, hidden: Sequence[int]) -> Policy:
         return jnp.tanh(moments(params, observation)[0])
 
     return Policy(network.init, sample, mode)
+
+
+class Gaussian(NamedTuple):
+    """A normal distribution whose spread does not depend on the observation."""
+
+    init: Callable[[jax.Array], Params]
+    sample: Callable[[Params, jax.Array, jax.Array], jax.Array]  # params, observation, key
+    mode: Callable[[Params, jax.Array], jax.Array]  # params, observation -> action
+    log_density: Callable[[Params, jax.Array, jax.Array], jax.Array]  # params, obs, act -> [...]
+    divergence: Callable[[Params, Params, jax.Array], jax.Array]  # KL(first || second) -> [...]
+    entropy: Callable[[Params], jax.Array]
+
+
+def gaussian(
+    spec: Spec, hidden: Sequence[int], style: Style, initial_log_std: float = 0.0
+) -> Gaussian:
+    """An action a ~ N(mean(s), std^2) without squashing.
+
+    What lies outside [-1, 1] the environment clips. Densities are those of the action before that,
+    in units of [-1, 1].
+    """
+    network = mlp((spec.observation_size, *hidden, spec.action_size), style)
+
+    def init(key: jax.Array) -> Params:
+        log_std = jnp.full(spec.action_size, initial_log_std, jnp.result_type(float))
+        return {"mean": network.init(key), "log_std": log_std}
+
+    def spread_like(params: Params, array: jax.Array) -> jax.Array:
+        return jnp.broadcast_to(params["log_std"], array.shape)
+
+    def mean(params: Params, observation: jax.Array) -> jax.Array:
+        return network.apply(params["mean"], observation)
+
+    def sample(params: Params, observation: jax.Array, key: jax.Array) -> jax.Array:
+        centre = mean(params, observation)
+        noise = jax.random.normal(key, centre.shape, centre.dtype)
+        return jnp.clip(centre + jnp.exp(spread_like(params, centre)) * noise, -1.0, 1.0)
+
+    def log_density(params: Params, observation: jax.Array, action: jax.Array) -> jax.Array:
+        log_std = spread_like(params, action)
+        distance = (action - mean(params, observation)) * jnp.exp(-log_std)
+        return jnp.sum(-0.5 * distance**2 - log_std - 0.5 * jnp.log(2.0 * jnp.pi), axis=-1)
+
+    def divergence(first: Params, second: Params, observation: jax.Array) -> jax.Array:
+        here, there = mean(first, observation), mean(second, observation)
+        log_ratio = spread_like(first, here) - spread_like(second, there)
+        distance = (here - there) * jnp.exp(-spread_like(second, there))
+        terms = 0.5 * (jnp.exp(2.0 * log_ratio) + distance**2 - 1.0) - log_ratio
+        return jnp.sum(terms, axis=-1)
+
+    def entropy(params: Params) -> jax.Array:
+        return jnp.sum(params["log_std"] + 0.5 * jnp.log(2.0 * jnp.pi * jnp.e))
+
+    def mode(params: Params, observation: jax.Array) -> jax.Array:
+        return jnp.clip(mean(params, observation), -1.0, 1.0)
+
+    return Gaussian(init, sample, mode, log_density, divergence, entropy)

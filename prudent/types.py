@@ -21,6 +21,21 @@ class Transition(NamedTuple):
     next_observation: jax.Array  # [..., obs]
 
 
+class Rollout(NamedTuple):
+    """One epoch of a policy's experience, and how it stands with its constraint."""
+
+    observation: jax.Array  # [T, N, obs], as the policy saw it
+    action: jax.Array  # [T, N, act], before the environment clipped it
+    reward: jax.Array  # [T, N]
+    cost: jax.Array  # [T, N]
+    reward_continues: jax.Array  # [T, N], 0 where nothing follows
+    cost_continues: jax.Array  # [T, N]
+    ends: jax.Array  # [T, N], 1 where the next row is of another episode or epoch
+    next_observation: jax.Array  # [T, N, obs], an episode's last one included
+    violation: jax.Array  # [], mean cost of finished episodes minus the budget
+    remaining: jax.Array  # [], share of the run still to come, from 1 to 0
+
+
 class Spec(NamedTuple):
     """What an algorithm must know of a task. Action bounds enter only here (see `policies`)."""
 

@@ -14,8 +14,9 @@ ROOT = Path(prudent.__file__).parent
 # Each module or package may import from those listed before it (and from itself).
 ORDER = [
     "constraints", "files", "backend", "statistics", "tasks", "configs", "types", "networks",
-    "policies", "critics", "multipliers", "algorithms", "training", "experiments", "api", "report",
-    "tutorial", "bench", "cli",
+    "policies", "critics", "multipliers", "advantages", "surrogates", "trust_region",
+    "actor_critic", "algorithms", "training", "experiments", "api", "report", "tutorial", "bench",
+    "cli",
 ]  # fmt: skip
 NO_JAX = [
     "constraints", "files", "backend", "statistics", "tasks", "configs", "experiments", "api",

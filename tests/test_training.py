@@ -17,9 +17,10 @@ from prudent.tasks.door import open_door
 from prudent.tasks.task import Task
 from prudent.training.checkpoint import DamagedCheckpoint
 from prudent.training.learner import compile_learner, make_spec
-from prudent.training.off_policy import probably_infeasible, take_step
+from prudent.training.monitor import NonFinite, probably_infeasible
+from prudent.training.off_policy import take_step
 from prudent.training.reporter import Reporter
-from prudent.training.session import NonFinite, Warmup, close_session, open_session
+from prudent.training.session import Warmup, close_session, open_session
 
 
 class Counting(gymnasium.Env):
@@ -169,7 +170,7 @@ def test_a_number_that_is_not_finite_stops_the_run(quantity, tmp_path, monkeypat
         return tuple(result)
 
     evaluating = {"now": False}
-    import prudent.training.off_policy as loop
+    import prudent.training.monitor as loop
 
     real_evaluate = loop.evaluate
 

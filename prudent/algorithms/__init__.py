@@ -3,7 +3,14 @@
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from prudent.configs import AlgorithmConfig, CALConfig, OffPolicySchedule, Schedule
+from prudent.configs import (
+    AlgorithmConfig,
+    CALConfig,
+    OffPolicySchedule,
+    OnPolicyConfig,
+    OnPolicySchedule,
+    Schedule,
+)
 
 
 class Entry(NamedTuple):
@@ -27,6 +34,20 @@ ALGORITHMS = {
     "sac": Entry(
         CALConfig, OffPolicySchedule, "cal", "soft actor-critic, cost ignored but estimated"
     ),
+}
+ON_POLICY = {
+    "pdo": "primal-dual policy gradient, on-policy",
+    "rcpo": "natural gradient of the Lagrangian, on-policy",
+    "ipo": "PPO with a log barrier",
+    "crpo": "trust region: reward while the budget is kept, else cost",
+    "cup": "PPO, then projection towards lower cost",
+    "ppo-lag": "PPO with a Lagrange multiplier",
+    "cppo-pid": "PPO with a multiplier under PID control",
+    "ppo": "proximal policy optimisation, cost ignored but estimated",
+}
+ALGORITHMS |= {
+    name: Entry(OnPolicyConfig, OnPolicySchedule, name.replace("-", "_"), summary)
+    for name, summary in ON_POLICY.items()
 }
 
 

@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from prudent.algorithms import ALGORITHMS
-from prudent.configs import AlgorithmConfig, Schedule
+from prudent.configs import AlgorithmConfig, OnPolicySchedule, Schedule
 
 PRESETS = ("paper", "head", "default")
 
@@ -25,6 +25,40 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "random_targets": 0,
         "multiplier": "fixed",
         "initial_multiplier": 0.0,
+    },
+}
+
+# The on-policy algorithms as the public code has them that the paper took them from: the same for
+# every task and every preset.
+NORMALISED: dict[str, Any] = {"normalise_reward": True, "normalise_cost": True}
+SECOND_ORDER: dict[str, Any] = {
+    "passes": 10,
+    "batch_size": 128,
+    "max_divergence": 0.01,
+    "critic_learning_rate": 1e-3,
+}
+VARIANTS |= {
+    "ppo": {},
+    "ppo-lag": {},
+    "cppo-pid": {},
+    "pdo": NORMALISED,
+    "ipo": {**NORMALISED, "passes": 10},
+    "rcpo": SECOND_ORDER,
+    "crpo": SECOND_ORDER,
+    "cup": {
+        "epoch_steps": 2048,
+        "cost_window": None,
+        "passes": 10,
+        "divergence": "from_new",
+        "rate_decay": "all",
+        "standardise_cost": True,
+        "multiplier": "projected_sgd",
+        "multiplier_learning_rate": 0.01,
+        "initial_multiplier": 0.0,
+        "largest_multiplier": 2.0,
+        "initial_weights": "tanh-uniform-small",
+        "initial_log_std": -0.5,
+        "timeout_is_terminal": True,
     },
 }
 
@@ -72,6 +106,15 @@ ORBIT: dict[str, Any] = {
     "evaluate_every": 400,
     "snapshot_every": 2_000,
 }
+ORBIT_ON_POLICY: dict[str, Any] = {
+    "discount": 0.95,
+    "cost_discount": 0.95,
+    "steps": 200_000,
+    "epoch_steps": 4_000,
+    "evaluate_every": 20_000,
+    "checkpoint_every": 4_000,
+    "snapshot_every": 50_000,
+}
 
 
 def family(task: str) -> str:
@@ -107,6 +150,8 @@ def settings(algorithm: str, preset: str, task: str) -> tuple[AlgorithmConfig, S
         raise ValueError(f"no algorithm {algorithm!r}; there is: {', '.join(ALGORITHMS)}")
     entry = ALGORITHMS[algorithm]
     values = {**preset_values(preset, task), **VARIANTS[algorithm]}
+    if entry.schedule is OnPolicySchedule:
+        values = {**VARIANTS[algorithm], **(ORBIT_ON_POLICY if task == "orbit" else {})}
     return with_values(entry.config(), entry.schedule(), values)
 
 

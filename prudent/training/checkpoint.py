@@ -69,22 +69,12 @@ def fill(template: Any, arrays: Mapping[str, np.ndarray], prefix: str, strict: b
 
 
 def save_checkpoint(
-    folder: Path, step: int, checkpoint: Checkpoint, replay: Replay, mark: str
+    folder: Path, step: int, checkpoint: Checkpoint, replay: Replay | None, mark: str
 ) -> None:
     """Write a checkpoint and the replay rows it adds, then drop what no kept one needs."""
     checkpoints, segments_folder = folder / "checkpoints", folder / "replay"
     checkpoints.mkdir(exist_ok=True)
-    segments_folder.mkdir(exist_ok=True)
-    # Segments beyond this point were written by a run that was killed and has since resumed.
-    previous = [
-        segment
-        for segment in _newest_segments(checkpoints)
-        if replay.first < segment["stop"] <= replay.added
-    ]
-    start = max([replay.first, *(segment["stop"] for segment in previous)])
-    if start < replay.added:
-        previous.append(_write_segment(segments_folder, replay, start))
-
+    segments = _save_rows(checkpoints, segments_folder, replay) if replay else []
     path = checkpoints / f"step-{step:09d}"
     content = save({name: np.asarray(a, order="C") for name, a in checkpoint.arrays.items()})
     write_atomically(path.with_suffix(".safetensors"), content)
@@ -93,13 +83,28 @@ def save_checkpoint(
         "run": mark,
         "step": step,
         "arrays": checksum(content),
-        "added": replay.added,
-        "segments": previous,
+        "added": replay.added if replay else 0,
+        "segments": segments,
         "facts": checkpoint.facts,
     }
     manifest["checksum"] = checksum(to_json(manifest).encode())
     write_atomically(path.with_suffix(".json"), to_json(manifest).encode())
     _drop_old(checkpoints, segments_folder)
+
+
+def _save_rows(checkpoints: Path, folder: Path, replay: Replay) -> list[dict[str, Any]]:
+    """The segments that together hold the replay, after writing the rows added since."""
+    folder.mkdir(exist_ok=True)
+    # Segments beyond this point were written by a run that was killed and has since resumed.
+    segments = [
+        segment
+        for segment in _newest_segments(checkpoints)
+        if replay.first < segment["stop"] <= replay.added
+    ]
+    start = max([replay.first, *(segment["stop"] for segment in segments)])
+    if start < replay.added:
+        segments.append(_write_segment(folder, replay, start))
+    return segments
 
 
 def _write_segment(folder: Path, replay: Replay, start: int) -> dict[str, Any]:

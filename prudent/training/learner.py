@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from prudent.configs import OffPolicySchedule
+from prudent.algorithms import build
+from prudent.configs import OffPolicySchedule, OnPolicySchedule, Run
 from prudent.tasks.door import Door
+from prudent.training.normaliser import normalising
 from prudent.types import Algorithm, Spec, row_width, transition_from_row
 
 
@@ -19,7 +21,7 @@ class Learner(NamedTuple):
     act: Callable[..., jax.Array]  # state, observation, step -> unit action
     act_greedily: Callable[..., jax.Array]  # state, observations [N, obs] -> [N, act]
     sample: Callable[..., jax.Array]  # state, observations [N, obs], seed -> [N, act]
-    update: Callable[..., tuple[Any, jax.Array]]  # state, rows, step -> state, metrics [M]
+    update: Callable[..., tuple[Any, jax.Array]]  # state, data, step -> state, metrics [M]
     metric_names: tuple[str, ...]
 
 
@@ -33,40 +35,55 @@ def make_spec(door: Door, cost_budget: float) -> Spec:
     )
 
 
+def build_for(run: Run, spec: Spec) -> Algorithm:
+    """The run's algorithm, for observations as the environment gives them."""
+    algorithm: Algorithm = build(run.algorithm, run.config, spec)
+    if isinstance(run.schedule, OnPolicySchedule):
+        return normalising(algorithm, spec.observation_size)
+    return algorithm
+
+
 def compile_learner(
     algorithm: Algorithm, spec: Spec, schedule: OffPolicySchedule, seed: int
 ) -> Learner:
+    """For packed replay rows, [updates, batch, width]."""
+    width = row_width(spec.observation_size, spec.action_size)
+    shape = (schedule.updates_per_step, schedule.batch_size, width)
+    return compiled(
+        algorithm,
+        seed,
+        lambda rows: transition_from_row(rows, spec.observation_size, spec.action_size),
+        jax.ShapeDtypeStruct(shape, jnp.float32),
+    )
+
+
+def compiled(algorithm: Algorithm, seed: int, read: Callable[[Any], Any], example: Any) -> Learner:
+    """`read` turns what the loop hands over, such as `example`, into what the algorithm takes."""
     # Keys are arguments, not constants of the compiled programs: all seeds share one compilation.
     key_init, key_act, key_update, key_evaluate = jax.random.split(jax.random.key(seed), 4)
 
     def learn(
-        state: Any, rows: jax.Array, key: jax.Array, step: jax.Array
+        state: Any, data: Any, key: jax.Array, step: jax.Array
     ) -> tuple[Any, dict[str, jax.Array]]:
-        data = transition_from_row(rows, spec.observation_size, spec.action_size)
-        return algorithm.update(state, data, jax.random.fold_in(key, step))
+        return algorithm.update(state, read(data), jax.random.fold_in(key, step))
 
     @partial(jax.jit, donate_argnums=0)
-    def update(
-        state: Any, rows: jax.Array, key: jax.Array, step: jax.Array
-    ) -> tuple[Any, jax.Array]:
-        state, metrics = learn(state, rows, key, step)
+    def update(state: Any, data: Any, key: jax.Array, step: jax.Array) -> tuple[Any, jax.Array]:
+        state, metrics = learn(state, data, key, step)
         return state, jnp.stack([metrics[name] for name in sorted(metrics)])
 
     @jax.jit
     def act(state: Any, observation: jax.Array, key: jax.Array, step: jax.Array) -> jax.Array:
         return algorithm.act(state, observation, jax.random.fold_in(key, step))
 
-    width = row_width(spec.observation_size, spec.action_size)
-    shape = (schedule.updates_per_step, schedule.batch_size, width)
-    rows = jax.ShapeDtypeStruct(shape, jnp.float32)
     state = jax.eval_shape(algorithm.init, key_init)
     step = jax.ShapeDtypeStruct((), jnp.int32)
-    metrics = jax.eval_shape(learn, state, rows, key_update, step)[1]
+    metrics = jax.eval_shape(learn, state, example, key_update, step)[1]
     return Learner(
         init=lambda: jax.jit(algorithm.init)(key_init),
         act=lambda state, observation, step: act(state, observation, key_act, step),
         act_greedily=jax.jit(algorithm.act_greedily),
         sample=lambda state, observations, step: act(state, observations, key_evaluate, step),
-        update=lambda state, rows, step: update(state, rows, key_update, step),
+        update=lambda state, data, step: update(state, data, key_update, step),
         metric_names=tuple(sorted(metrics)),
     )

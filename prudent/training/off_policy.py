@@ -5,33 +5,29 @@ from t, an episode's reset seed from its index, and what changes is held in the 
 which a checkpoint covers.
 """
 
-import math
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from prudent.configs import OffPolicySchedule, Run
 from prudent.files import only_writer
-from prudent.tasks.door import open_door
 from prudent.tasks.task import Task
 from prudent.training.checkpoint import save_snapshot
-from prudent.training.evaluate import evaluation_seeds, run_episodes
+from prudent.training.monitor import (
+    check_finite,
+    check_metrics,
+    evaluate_and_record,
+    stop_on_signal,
+)
 from prudent.training.reporter import Reporter
 from prudent.training.session import (
     Episode,
     Session,
     Warmup,
-    Window,
     close_session,
     open_session,
     save,
-    stop_as_non_finite,
 )
 
 
@@ -42,18 +38,6 @@ def updates_due(schedule: OffPolicySchedule, step: int, updates_this_epoch: int)
     return schedule.updates_cap is None or updates_this_epoch <= schedule.updates_cap * step
 
 
-INFEASIBLE_AFTER = 10  # evaluations
-
-
-def probably_infeasible(history: list[dict[str, float]]) -> bool:
-    """A constraint broken in each of the last evaluations while its multiplier only grew."""
-    if len(history) < INFEASIBLE_AFTER:
-        return False
-    multipliers = [entry["multiplier"] for entry in history]
-    grew = all(b > a for a, b in pairwise(multipliers))
-    return grew and all(e["violation"] > 0 and e["excess"] > 0 for e in history)
-
-
 def train(run: Run, task: Task, folder: Path, reporter: Reporter, warmup: Warmup) -> dict[str, Any]:
     """Train until the schedule ends, going on from the folder's newest checkpoint if it has one.
 
@@ -62,14 +46,19 @@ def train(run: Run, task: Task, folder: Path, reporter: Reporter, warmup: Warmup
     with only_writer(folder):
         session = open_session(run, task, folder, reporter, warmup)
         try:
-            with stop_on_signal(session), reporter.following(session.step, run.schedule):
+            with (
+                stop_on_signal(session),
+                reporter.following(
+                    session.step, session.schedule.steps, session.schedule.warmup_steps
+                ),
+            ):
                 return run_to_end(session)
         finally:
             close_session(session)
 
 
 def run_to_end(session: Session) -> dict[str, Any]:
-    schedule = session.run.schedule
+    schedule = session.schedule
     if session.step == schedule.steps:
         session.reporter.say(f"{session.folder}: all {schedule.steps} steps are done already")
     if session.step == 0 and not session.last_line:  # the warm-up came as logged transitions
@@ -93,7 +82,7 @@ def run_to_end(session: Session) -> dict[str, Any]:
 
 def take_step(session: Session) -> None:
     """One environment step and the updates that are due after it."""
-    run, schedule, episode = session.run, session.run.schedule, session.episode
+    run, schedule, episode = session.run, session.schedule, session.episode
     before, observation = session.step, episode.observation
     outcome = episode.step(session.door, choose_action(session))
     ends = outcome.terminated or outcome.truncated or len(episode.rewards) >= run.horizon
@@ -121,31 +110,19 @@ def choose_action(session: Session) -> np.ndarray:
     if session.step < 0 and session.warmup.policy is not None:
         action = session.door.to_unit(session.warmup.policy(observation))
         return np.clip(action, -1.0, 1.0).astype(np.float32)
-    time = session.step + session.run.schedule.warmup_steps
+    time = session.step + session.schedule.warmup_steps
     return np.asarray(session.learner.act(session.state, observation.astype(np.float32), time))
 
 
 def learn(session: Session) -> None:
-    schedule = session.run.schedule
+    schedule = session.schedule
     rows = session.replay.sample(session.generator, schedule.updates_per_step, schedule.batch_size)
     session.state, metrics = session.learner.update(session.state, rows, session.step)
     values = np.asarray(metrics)
-    if not np.isfinite(values).all():
-        names = [
-            n
-            for n, v in zip(session.learner.metric_names, values, strict=True)
-            if not math.isfinite(v)
-        ]
-        stop_as_non_finite(session, f"the learner's {', '.join(names)}")
+    check_metrics(session, values)
     session.window.add(values)
     session.updates += schedule.updates_per_step
     session.updates_this_epoch += schedule.updates_per_step
-
-
-def check_finite(session: Session, **quantities: np.ndarray | float) -> None:
-    for name, value in quantities.items():
-        if not np.isfinite(value).all():
-            stop_as_non_finite(session, f"the environment's {name}")
 
 
 def finish_episode(session: Session) -> None:
@@ -162,81 +139,3 @@ def finish_episode(session: Session) -> None:
     )
     session.episode = Episode(session.door, session.run.seed, episode.index + 1)
     check_finite(session, observation=session.episode.observation)
-
-
-def evaluate_and_record(session: Session) -> None:
-    seconds = perf_counter() - session.window_started
-    evaluations = evaluate(session)
-    for name, values in evaluations["evaluation"].items():
-        check_finite(session, **{f"{name} (in an evaluation)": np.asarray(values)})
-    training = session.window.means()
-    line: dict[str, Any] = {
-        "step": session.step,
-        "updates": session.updates,
-        "episodes": session.episode.index,
-        **evaluations,
-        "training": training,
-    }
-    excess = evaluations["evaluation"]["cost"] - session.run.budget
-    if "multiplier" in training:
-        session.history.append(
-            {
-                "multiplier": training["multiplier"],
-                "violation": training["violation"],
-                "excess": excess,
-            }
-        )
-        del session.history[:-INFEASIBLE_AFTER]
-    if probably_infeasible(session.history):
-        line["probably_infeasible"] = True
-    made = session.window.count * session.run.schedule.updates_per_step
-    line["updates_per_second"] = made / seconds
-    line["window_seconds"] = seconds
-    session.progress.write(line)
-    session.reporter.evaluated(line)
-    session.window = Window(session.learner.metric_names)
-    session.window_started = perf_counter()
-    session.last_line = line
-
-
-def evaluate(session: Session) -> dict[str, Any]:
-    """Greedy episodes; where all of those are alike, one of them and sampled ones beside it."""
-    episodes = session.run.schedule.evaluation_episodes
-    while len(session.evaluation_doors) < episodes:
-        session.evaluation_doors.append(open_door(session.task))
-    doors, seeds = session.evaluation_doors, evaluation_seeds(episodes)
-    learner, state, budget = session.learner, session.state, session.run.budget
-
-    def greedily(observations: np.ndarray, time: int) -> np.ndarray:
-        return np.asarray(learner.act_greedily(state, observations.astype(np.float32)))
-
-    def sampling(observations: np.ndarray, time: int) -> np.ndarray:
-        return np.asarray(learner.sample(state, observations.astype(np.float32), time))
-
-    if not session.task.deterministic_reset:
-        greedy = run_episodes(greedily, doors, seeds, session.accounting)
-        return {"evaluation": greedy.summary(budget)}
-    greedy = run_episodes(greedily, doors[:1], seeds[:1], session.accounting)
-    sampled = run_episodes(sampling, doors, seeds, session.accounting)
-    return {"evaluation": greedy.summary(budget), "sampled_evaluation": sampled.summary(budget)}
-
-
-@contextmanager
-def stop_on_signal(session: Session) -> Iterator[None]:
-    """Ctrl-C and SIGTERM finish the step, save, and stop; a second Ctrl-C stops at once."""
-
-    def request(number: int, frame: Any) -> None:
-        if session.stop_requested:
-            raise KeyboardInterrupt
-        session.stop_requested = True
-
-    try:
-        previous = {s: signal.signal(s, request) for s in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not the main thread: signals are somebody else's
-        yield
-        return
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

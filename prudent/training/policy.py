@@ -10,7 +10,6 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
-from prudent.algorithms import build
 from prudent.configs import Run
 from prudent.statistics import mean_interval
 from prudent.tasks.door import open_door
@@ -23,6 +22,7 @@ from prudent.training.evaluate import (
     episode_seed,
     run_episodes,
 )
+from prudent.training.learner import build_for
 from prudent.types import Spec
 
 DOORS = 10  # environments that are stepped together
@@ -64,7 +64,7 @@ def read_spec(folder: Path) -> Spec:
 
 def load_policy(folder: Path, run: Run, step: int | None) -> Policy:
     spec = read_spec(folder)
-    algorithm = build(run.algorithm, run.config, spec)
+    algorithm = build_for(run, spec)
     template = jax.eval_shape(algorithm.init, jax.random.key(0))
     if step is not None:
         state = fill(template, read_snapshot(folder, step), prefix="", strict=False)

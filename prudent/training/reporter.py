@@ -9,8 +9,6 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from prudent.configs import OffPolicySchedule
-
 Sink = Callable[[dict[str, Any]], None]  # takes a line of progress.jsonl
 
 
@@ -25,7 +23,7 @@ class Reporter:
         self._console.print(text, markup=False)
 
     @contextmanager
-    def following(self, step: int, schedule: OffPolicySchedule) -> Iterator[None]:
+    def following(self, step: int, steps: int, warmup_steps: int = 0) -> Iterator[None]:
         """Show a live bar while the block runs, if there is a terminal to show it on."""
         if not self._console.is_terminal:
             yield
@@ -38,8 +36,8 @@ class Reporter:
         )
         with Progress(*columns, console=self._console, refresh_per_second=4) as progress:
             self._progress = progress
-            self._offset = schedule.warmup_steps
-            self._bar = progress.add_task("warm-up", total=self._offset + schedule.steps)
+            self._offset = warmup_steps
+            self._bar = progress.add_task("warm-up", total=self._offset + steps)
             self.advance(step)
             try:
                 yield
@@ -77,7 +75,9 @@ def describe(line: dict[str, Any]) -> str:
     ]
     if "multiplier" in training:
         parts.append(f"multiplier {training['multiplier']:.3g}")
-        parts.append(f"{line['updates_per_second']:.0f} updates/s")
+        for unit in ("updates", "steps"):
+            if f"{unit}_per_second" in line:
+                parts.append(f"{line[f'{unit}_per_second']:.0f} {unit}/s")
     return "  ".join(parts)
 
 

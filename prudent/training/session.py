@@ -10,28 +10,28 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from prudent.algorithms import build
-from prudent.configs import Run
+from prudent.configs import OffPolicySchedule, Run
 from prudent.tasks.door import Door, Outcome, open_door
 from prudent.tasks.task import Task
 from prudent.training.checkpoint import (
     Checkpoint,
-    DamagedCheckpoint,
     Found,
     fill,
     load_newest,
-    named_leaves,
     save_checkpoint,
 )
 from prudent.training.evaluate import Accounting, accounting_of, episode_seed
-from prudent.training.learner import Learner, compile_learner, make_spec
+from prudent.training.learner import Learner, build_for, compile_learner, make_spec
+from prudent.training.monitor import (
+    Window,
+    Work,
+    check_records,
+    common_facts,
+    state_arrays,
+)
 from prudent.training.record import Lines
 from prudent.training.replay import Replay
 from prudent.training.reporter import Reporter
-
-
-class NonFinite(RuntimeError):
-    """A NaN or an infinity, and where it appeared."""
 
 
 class Warmup(NamedTuple):
@@ -39,24 +39,6 @@ class Warmup(NamedTuple):
 
     policy: Callable[[np.ndarray], np.ndarray] | None = None  # observation -> environment action
     rows: np.ndarray | None = None  # logged transitions, packed for the replay
-
-
-class Window:
-    """Means of the training metrics since the last evaluation."""
-
-    def __init__(self, names: tuple[str, ...], sums: list[float] | None = None, count: int = 0):
-        self.names, self.count = names, count
-        self.sums = np.array(sums, float) if sums else np.zeros(len(names))
-
-    def add(self, values: np.ndarray) -> None:
-        self.sums += values
-        self.count += 1
-
-    def means(self) -> dict[str, float]:
-        """Nothing where there was nothing to average."""
-        if not self.count:
-            return {}
-        return dict(zip(self.names, (self.sums / self.count).tolist(), strict=True))
 
 
 class Episode:
@@ -83,6 +65,7 @@ class Session:
     """One run in one process: all that changes while it trains."""
 
     run: Run
+    schedule: OffPolicySchedule  # the run's
     task: Task
     folder: Path
     learner: Learner
@@ -107,20 +90,31 @@ class Session:
     last_checkpoint: int | None = None
     stop_requested: bool = False
 
+    @property
+    def episodes_begun(self) -> int:
+        return self.episode.index
+
+    @property
+    def work_in_window(self) -> Work:
+        return Work("updates", self.window.count * self.schedule.updates_per_step)
+
 
 def open_session(run: Run, task: Task, folder: Path, reporter: Reporter, warmup: Warmup) -> Session:
     """A session at the beginning, or where the folder's newest checkpoint left off."""
+    schedule = run.schedule
+    assert isinstance(schedule, OffPolicySchedule)
     door = open_door(task)
     spec = make_spec(door, run.critic_budget())
-    algorithm = build(run.algorithm, run.config, spec)
-    learner = compile_learner(algorithm, spec, run.schedule, run.seed)
-    replay = Replay(run.schedule.replay_capacity, spec.observation_size, spec.action_size)
+    algorithm = build_for(run, spec)
+    learner = compile_learner(algorithm, spec, schedule, run.seed)
+    replay = Replay(schedule.replay_capacity, spec.observation_size, spec.action_size)
     found = load_newest(folder, run.mark(), reporter.say)
     if found is None:
         check_records(folder)
     facts = found.facts if found else {}
     session = Session(
         run=run,
+        schedule=schedule,
         task=task,
         folder=folder,
         learner=learner,
@@ -135,7 +129,7 @@ def open_session(run: Run, task: Task, folder: Path, reporter: Reporter, warmup:
         window=Window(learner.metric_names, facts.get("window_sums"), facts.get("window_count", 0)),
         progress=Lines(folder / "progress.jsonl", facts.get("progress_bytes", 0)),
         episodes=Lines(folder / "episodes.jsonl", facts.get("episodes_bytes", 0)),
-        step=facts.get("step", -run.schedule.warmup_steps),
+        step=facts.get("step", -schedule.warmup_steps),
         updates=facts.get("updates", 0),
         updates_this_epoch=facts.get("updates_this_epoch", 0),
         history=facts.get("history", []),
@@ -160,16 +154,6 @@ def check_first_experience(session: Session) -> None:
         raise ValueError(
             f"{session.folder}: the run stopped during its warm-up ({session.run.warmup}); "
             "pass the same again with warmup=..."
-        )
-
-
-def check_records(folder: Path) -> None:
-    """Without a checkpoint a run starts anew and its records with it: only if they hold nothing."""
-    progress = folder / "progress.jsonl"
-    if progress.exists() and progress.read_bytes().count(b"\n") > 1:
-        raise DamagedCheckpoint(
-            f"{folder}: there are records but no checkpoint to go on from. They are left as they "
-            "are; restore the checkpoints, or train into another folder."
         )
 
 
@@ -200,38 +184,16 @@ def restore(session: Session, found: Found) -> None:
 
 def save(session: Session) -> None:
     """Checkpoint everything that changes."""
-    leaves = {name: np.asarray(leaf) for name, leaf in named_leaves(session.state).items()}
-    for name, leaf in leaves.items():
-        if not np.isfinite(leaf).all():
-            stop_as_non_finite(session, f"the learner's state ({name})")
-    episode = session.episode
-    arrays = {f"state/{name}": leaf for name, leaf in leaves.items()}
+    episode, arrays = session.episode, state_arrays(session)
     arrays["episode/observation"] = episode.observation
     arrays["episode/actions"] = np.array(episode.actions, np.float32)
     facts = {
-        "step": session.step,
-        "updates": session.updates,
+        **common_facts(session),
         "updates_this_epoch": session.updates_this_epoch,
         "episode": episode.index,
         "generator": session.generator.bit_generator.state,
-        "window_sums": session.window.sums.tolist(),
-        "window_count": session.window.count,
-        "history": session.history,
-        "last_line": session.last_line,
-        "progress_bytes": session.progress.sync(),
-        "episodes_bytes": session.episodes.sync(),
     }
-    total = session.step + session.run.schedule.warmup_steps
+    total = session.step + session.schedule.warmup_steps
     checkpoint = Checkpoint(arrays, facts)
     save_checkpoint(session.folder, total, checkpoint, session.replay, session.run.mark())
     session.last_checkpoint = session.step
-
-
-def stop_as_non_finite(session: Session, quantity: str) -> None:
-    where = "none was written yet"
-    if session.last_checkpoint is not None:
-        where = f"checkpoint at step {session.last_checkpoint} in {session.folder}"
-    raise NonFinite(
-        f"step {session.step}: {quantity} is not finite. Training stopped; the records are kept. "
-        f"Last good checkpoint: {where}."
-    )

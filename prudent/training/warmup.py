@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from prudent.configs import Run
+from prudent.configs import OffPolicySchedule, Run
 from prudent.files import checksum
 from prudent.tasks.door import Door
 from prudent.training.session import Warmup
@@ -27,6 +27,8 @@ def with_warmup(run: Run, source: Any, door: Door) -> WarmRun:
     schedule = run.schedule
     if source is None:
         return WarmRun(run, Warmup())
+    if not isinstance(schedule, OffPolicySchedule):
+        raise ValueError(f"warmup: {run.algorithm} learns only from what its own policy does")
     if isinstance(source, str | Path):
         with np.load(source, allow_pickle=False) as file:
             source = dict(file)

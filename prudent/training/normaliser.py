@@ -1,0 +1,91 @@
+"""Observations brought to a common scale, by their mean and deviation over all of training so far.
+
+While collecting, the statistics move with every observation. A policy that acts by itself (in an
+evaluation, or loaded from its folder) carries them as they were when it was last updated.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from prudent.types import Algorithm, Metrics, Rollout
+
+LARGEST, SMALLEST_DEVIATION = 5.0, 0.01
+
+
+class Scaling(NamedTuple):
+    mean: Any  # [obs]
+    deviation: Any  # [obs]
+
+
+class RunningScale:
+    """Mean and deviation of a stream, merged batch by batch (Chan et al.)."""
+
+    def __init__(self, size: int) -> None:
+        self.count = 0
+        self.mean, self.squares = np.zeros(size), np.zeros(size)
+
+    def see(self, batch: np.ndarray) -> np.ndarray:
+        """Take [N, size] into account, then return it to scale; the very first sample as it is."""
+        seen, total = len(batch), self.count + len(batch)
+        centre = batch[0] if seen == 1 else batch.mean(axis=0)
+        apart = centre - self.mean
+        if seen > 1:
+            self.squares = self.squares + ((batch - centre) ** 2).sum(axis=0)
+        self.squares = self.squares + apart * apart * (self.count * seen / total)
+        self.mean = self.mean + apart * (seen / total)
+        self.count = total
+        if total < 2:
+            return batch
+        mean, deviation = self.scaling()
+        return np.minimum(np.maximum((batch - mean) / deviation, -LARGEST), LARGEST)
+
+    def scaling(self) -> Scaling:
+        if self.count < 2:
+            return Scaling(np.zeros_like(self.mean), np.ones_like(self.mean))
+        deviation = np.sqrt(self.squares / (self.count - 1))
+        return Scaling(self.mean, np.maximum(deviation, SMALLEST_DEVIATION))
+
+    def to_array(self) -> np.ndarray:
+        """[3, size], for a checkpoint."""
+        return np.stack([np.full_like(self.mean, self.count), self.mean, self.squares])
+
+    def from_array(self, array: np.ndarray) -> None:
+        self.count, self.mean, self.squares = int(array[0, 0]), array[1], array[2]
+
+
+class Agent(NamedTuple):
+    """A learner's state and the scale on which it sees."""
+
+    learner: Any
+    scaling: Scaling
+
+
+def with_scale(agent: Agent, scaling: Scaling) -> Agent:
+    return agent._replace(scaling=Scaling(*(jnp.asarray(a, jnp.float32) for a in scaling)))
+
+
+def normalising(algorithm: Algorithm, observation_size: int) -> Algorithm:
+    """The algorithm for raw observations; rollouts come to scale already."""
+
+    def init(key: jax.Array) -> Agent:
+        scaling = Scaling(jnp.zeros(observation_size), jnp.ones(observation_size))
+        return Agent(algorithm.init(key), scaling)
+
+    def seen(agent: Agent, observation: jax.Array) -> jax.Array:
+        mean, deviation = (jnp.broadcast_to(a, observation.shape) for a in agent.scaling)
+        return jnp.clip((observation - mean) / deviation, -LARGEST, LARGEST)
+
+    def act(agent: Agent, observation: jax.Array, key: jax.Array) -> jax.Array:
+        return algorithm.act(agent.learner, seen(agent, observation), key)
+
+    def act_greedily(agent: Agent, observation: jax.Array) -> jax.Array:
+        return algorithm.act_greedily(agent.learner, seen(agent, observation))
+
+    def update(agent: Agent, rollout: Rollout, key: jax.Array) -> tuple[Agent, Metrics]:
+        learner, metrics = algorithm.update(agent.learner, rollout, key)
+        return agent._replace(learner=learner), metrics
+
+    return Algorithm(init, act, act_greedily, update)
