@@ -3,7 +3,13 @@
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from prudent.configs import AlgorithmConfig, CALConfig, OffPolicySchedule, Schedule
+from prudent.configs import (
+    AlgorithmConfig,
+    CALConfig,
+    OffPolicySchedule,
+    SACPIDConfig,
+    Schedule,
+)
 
 
 class Entry(NamedTuple):
@@ -26,6 +32,9 @@ ALGORITHMS = {
     ),
     "sac": Entry(
         CALConfig, OffPolicySchedule, "cal", "soft actor-critic, cost ignored but estimated"
+    ),
+    "sac-pid": Entry(
+        SACPIDConfig, OffPolicySchedule, "sac_pid", "SAC with a PID-controlled cost multiplier"
     ),
 }
 

@@ -13,13 +13,15 @@ from prudent.types import Algorithm, Spec, transition_from_row
 
 
 class Learner(NamedTuple):
-    """An algorithm compiled for one task. `step` counts environment steps, warm-up included."""
+    """An algorithm compiled for one task. `step` counts environment steps, warm-up included; a
+    `moment` is a number no other call of `update` in the run has.
+    """
 
     init: Callable[[], Any]
     act: Callable[..., jax.Array]  # state, observation, step -> unit action
     act_greedily: Callable[..., jax.Array]  # state, observations [N, obs] -> [N, act]
     sample: Callable[..., jax.Array]  # state, observations [N, obs], seed -> [N, act]
-    update: Callable[..., tuple[Any, jax.Array]]  # state, rows, step -> state, metrics [M]
+    update: Callable[..., tuple[Any, jax.Array]]  # state, rows, moment, first -> state, metrics
     metric_names: tuple[str, ...]
 
 
@@ -38,20 +40,24 @@ def compile_learner(
 ) -> Learner:
     key_init, key_act, key_update, key_evaluate = jax.random.split(jax.random.key(seed), 4)
 
-    def update(state: Any, rows: jax.Array, step: jax.Array) -> tuple[Any, dict[str, jax.Array]]:
+    def update(
+        state: Any, rows: jax.Array, moment: jax.Array, first: jax.Array
+    ) -> tuple[Any, dict[str, jax.Array]]:
         data = transition_from_row(rows, spec.observation_size, spec.action_size)
-        return algorithm.update(state, data, jax.random.fold_in(key_update, step))
+        return algorithm.update(state, data, jax.random.fold_in(key_update, moment), first)
 
     @partial(jax.jit, donate_argnums=0)
-    def update_and_stack(state: Any, rows: jax.Array, step: jax.Array) -> tuple[Any, jax.Array]:
-        state, metrics = update(state, rows, step)
+    def update_and_stack(
+        state: Any, rows: jax.Array, moment: jax.Array, first: jax.Array
+    ) -> tuple[Any, jax.Array]:
+        state, metrics = update(state, rows, moment, first)
         return state, jnp.stack([metrics[name] for name in sorted(metrics)])
 
     width = 2 * spec.observation_size + spec.action_size + 4
-    shape = (schedule.updates_per_step, schedule.batch_size, width)
-    rows = jax.ShapeDtypeStruct(shape, jnp.float32)
+    rows = jax.ShapeDtypeStruct((1, schedule.batch_size, width), jnp.float32)
     state = jax.eval_shape(algorithm.init, key_init)
-    metrics = jax.eval_shape(update, state, rows, jax.ShapeDtypeStruct((), jnp.int32))[1]
+    count = jax.ShapeDtypeStruct((), jnp.int32)
+    metrics = jax.eval_shape(update, state, rows, count, count)[1]
     return Learner(
         init=lambda: jax.jit(algorithm.init)(key_init),
         act=jax.jit(lambda s, o, t: algorithm.act(s, o, jax.random.fold_in(key_act, t))),

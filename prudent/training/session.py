@@ -48,9 +48,10 @@ class Window:
         self.names, self.count = names, count
         self.sums = np.array(sums, float) if sums else np.zeros(len(names))
 
-    def add(self, values: np.ndarray) -> None:
-        self.sums += values
-        self.count += 1
+    def add(self, values: np.ndarray, updates: int) -> None:
+        """Means over that many updates."""
+        self.sums += updates * values
+        self.count += updates
 
     def means(self) -> dict[str, float]:
         """Nothing where there was nothing to average."""
@@ -100,6 +101,9 @@ class Session:
     step: int  # environment steps after the warm-up; negative during it
     updates: int = 0
     updates_this_epoch: int = 0
+    block_steps: int = 0  # environment steps since the last block of updates
+    block_episodes: int = 0  # episodes that ended since then
+    updates_owed: float = 0.0  # the fraction of an update that the last block left
     history: list[dict[str, float]] = field(default_factory=list)  # of the last evaluations
     last_line: dict[str, Any] = field(default_factory=dict)  # the newest of progress.jsonl
     evaluation_doors: list[Door] = field(default_factory=list)
@@ -138,6 +142,9 @@ def open_session(run: Run, task: Task, folder: Path, reporter: Reporter, warmup:
         step=facts.get("step", -run.schedule.warmup_steps),
         updates=facts.get("updates", 0),
         updates_this_epoch=facts.get("updates_this_epoch", 0),
+        block_steps=facts.get("block_steps", 0),
+        block_episodes=facts.get("block_episodes", 0),
+        updates_owed=facts.get("updates_owed", 0.0),
         history=facts.get("history", []),
         last_line=facts.get("last_line", {}),
         last_checkpoint=facts.get("step"),
@@ -212,6 +219,9 @@ def save(session: Session) -> None:
         "step": session.step,
         "updates": session.updates,
         "updates_this_epoch": session.updates_this_epoch,
+        "block_steps": session.block_steps,
+        "block_episodes": session.block_episodes,
+        "updates_owed": session.updates_owed,
         "episode": episode.index,
         "generator": session.generator.bit_generator.state,
         "window_sums": session.window.sums.tolist(),
