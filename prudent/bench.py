@@ -24,7 +24,7 @@ import tyro
 
 from prudent import backend
 from prudent.algorithms import ALGORITHMS
-from prudent.configs import CALConfig, SACPIDConfig
+from prudent.configs import CALConfig, SACPIDConfig, WCSACConfig
 from prudent.experiments.presets import BASELINES, settings
 from prudent.files import to_json
 
@@ -133,6 +133,19 @@ def sac_pid_products(config: SACPIDConfig, batch: int) -> list[Product]:
     ]
 
 
+def wcsac_products(config: WCSACConfig, batch: int) -> list[Product]:
+    """As CAL with a mean and a variance of the cost; the violation needs both at (s, a) again,
+    and the variance's target the mean there before its step.
+    """
+    policy = (OBSERVATION, *config.hidden, 2 * ACTION)
+    critic = (OBSERVATION + ACTION, *config.hidden, 1)
+    return [
+        *network_products("policy", policy, batch, Calls(2, 1, 0)),
+        *network_products("reward critics", critic, batch, Calls(2 * 3, 2, 2)),
+        *network_products("cost critics", critic, batch, Calls(2 * 4, 2, 2)),
+    ]
+
+
 class Work(NamedTuple):
     """What one update cannot do without."""
 
@@ -143,6 +156,7 @@ class Work(NamedTuple):
 PRODUCTS = {
     "cal": Work(cal_products, cal_bytes),
     "sac_pid": Work(sac_pid_products, lambda config: moved_bytes(config, 3)),
+    "wcsac": Work(wcsac_products, lambda config: moved_bytes(config, 4)),
 }
 
 

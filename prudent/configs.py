@@ -93,6 +93,33 @@ class SACPIDConfig:
 
 
 @dataclass(frozen=True)
+class WCSACConfig:
+    """WCSAC with a Gaussian cost: the constraint is on the mean of the worst outcomes."""
+
+    hidden: tuple[int, ...] = (256, 256)
+    """Hidden layers of every network."""
+    learning_rate: float = 1e-3
+    """Adam's rate for every network and the temperature."""
+    multiplier_learning_rate: float = 0.05
+    discount: float = 0.99
+    """Reward discount (gamma)."""
+    cost_discount: float = 0.99
+    """Cost discount (gamma_c)."""
+    target_rate: float = 0.005
+    """Share of the online parameters that a target copy takes over at each update (tau)."""
+    target_entropy: float | None = None
+    """Entropy floor of the policy; by default minus the number of action dimensions."""
+    risk_level: float = 0.1
+    """Share of the worst outcomes that the constraint is about; 1: all, that is, the mean."""
+    damping: float = 10.0
+    """How much the price of cost answers to the violation itself (zeta)."""
+    clip_damping: bool = False
+    """Keep that price at 0 or above, as CAL does; the reference lets it reward cost when safe."""
+    cost_mask: Literal["task", "never"] = "task"
+    """Stop the targets of cost and variance where the task says so (as CAL does), or never."""
+
+
+@dataclass(frozen=True)
 class OffPolicySchedule:
     """When an off-policy learner collects, learns, is evaluated and saved. Counts are in
     environment steps after the warm-up unless they say otherwise.
@@ -127,7 +154,7 @@ class OffPolicySchedule:
 
 
 # What each algorithm and each training loop reads; `prudent.algorithms` says which goes with which.
-AlgorithmConfig = CALConfig | SACPIDConfig
+AlgorithmConfig = CALConfig | SACPIDConfig | WCSACConfig
 Schedule = OffPolicySchedule
 
 # Unchanged, these do not enter a run's identity, so that runs from before they existed keep theirs.

@@ -9,6 +9,7 @@ from prudent.configs import (
     OffPolicySchedule,
     SACPIDConfig,
     Schedule,
+    WCSACConfig,
 )
 
 
@@ -35,6 +36,9 @@ ALGORITHMS = {
     ),
     "sac-pid": Entry(
         SACPIDConfig, OffPolicySchedule, "sac_pid", "SAC with a PID-controlled cost multiplier"
+    ),
+    "wcsac": Entry(
+        WCSACConfig, OffPolicySchedule, "wcsac", "SAC that bounds the mean of the worst outcomes"
     ),
 }
 

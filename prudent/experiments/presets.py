@@ -72,6 +72,13 @@ BASELINES: dict[str, dict[str, Any]] = {
         "batch_size": 300,
         "replay_capacity": 20_000,
     },
+    "wcsac": {
+        "warmup_steps": 500,
+        "updates_per_step": 1,
+        "update_every": 100,
+        "updates_cap": None,
+        "batch_size": 256,
+    },
 }
 BASELINE_TASKS: dict[tuple[str, str], dict[str, Any]] = {
     ("sac-pid", "point-button2"): {"updates_per_step": 20},
