@@ -52,7 +52,7 @@ def train(
     argument too.
     """
     found = name_task(task, env, budget, horizon, discounted)
-    preset = preset or default_preset(found.name)
+    preset = preset or default_preset(algorithm, found.name)
     config, schedule = settings(algorithm, preset, found.name)
     config, schedule = with_values(config, schedule, values)
     run = make_run(algorithm, found, preset, seed, config, schedule)

@@ -24,8 +24,8 @@ import tyro
 
 from prudent import backend
 from prudent.algorithms import ALGORITHMS
-from prudent.configs import CALConfig, OffPolicySchedule
-from prudent.experiments.presets import settings
+from prudent.configs import CALConfig, OffPolicySchedule, SACPIDConfig, WCSACConfig
+from prudent.experiments.presets import BASELINES, settings
 from prudent.files import to_json
 
 OBSERVATION, ACTION, BUDGET = 11, 3, 82.748  # Hopper's sizes
@@ -103,23 +103,61 @@ def cal_products(config: CALConfig, batch: int) -> list[Product]:
     ]
 
 
-PRODUCTS: dict[str, Callable[[Any, int], list[Product]]] = {"cal": cal_products}
-
-
 def parameter_count(sizes: tuple[int, ...]) -> int:
     return sum(i * o + o for i, o in itertools.pairwise(sizes))
 
 
-def moved_bytes(config: CALConfig) -> dict[str, int]:
+def moved_bytes(config: Any, critics: int, target_period: int = 1) -> dict[str, int]:
     """Optimiser: gradient, parameter, two moments read; parameter, two moments written. Target:
     both copies read, one written, every `target_period` updates.
     """
-    critic = parameter_count((OBSERVATION + ACTION, *config.hidden, 1)) * (2 + config.cost_critics)
+    critic = parameter_count((OBSERVATION + ACTION, *config.hidden, 1)) * critics
     policy = parameter_count((OBSERVATION, *config.hidden, 2 * ACTION))
     return {
         "optimiser": 4 * 7 * (critic + policy),
-        "targets": 4 * 3 * critic // config.target_period,
+        "targets": 4 * 3 * critic // target_period,
     }
+
+
+def cal_bytes(config: CALConfig) -> dict[str, int]:
+    return moved_bytes(config, 2 + config.cost_critics, config.target_period)
+
+
+def sac_pid_products(config: SACPIDConfig, batch: int) -> list[Product]:
+    """As CAL with one cost critic, whose violation is measured on the policy's actions."""
+    policy = (OBSERVATION, *config.hidden, 2 * ACTION)
+    critic = (OBSERVATION + ACTION, *config.hidden, 1)
+    return [
+        *network_products("policy", policy, batch, Calls(2, 1, 0)),
+        *network_products("critics", critic, batch, Calls(3 * 3, 3, 3)),
+    ]
+
+
+def wcsac_products(config: WCSACConfig, batch: int) -> list[Product]:
+    """As CAL with a mean and a variance of the cost; the violation needs both at (s, a) again,
+    and the variance's target the mean there before its step.
+    """
+    policy = (OBSERVATION, *config.hidden, 2 * ACTION)
+    critic = (OBSERVATION + ACTION, *config.hidden, 1)
+    return [
+        *network_products("policy", policy, batch, Calls(2, 1, 0)),
+        *network_products("reward critics", critic, batch, Calls(2 * 3, 2, 2)),
+        *network_products("cost critics", critic, batch, Calls(2 * 4, 2, 2)),
+    ]
+
+
+class Work(NamedTuple):
+    """What one update cannot do without."""
+
+    products: Callable[[Any, int], list[Product]]  # config, batch
+    bytes: Callable[[Any], dict[str, int]]  # config
+
+
+PRODUCTS = {
+    "cal": Work(cal_products, cal_bytes),
+    "sac_pid": Work(sac_pid_products, lambda config: moved_bytes(config, 3)),
+    "wcsac": Work(wcsac_products, lambda config: moved_bytes(config, 4)),
+}
 
 
 def best_seconds(action: Callable[[], object], repeats: int) -> float:
@@ -160,6 +198,11 @@ def copy_bandwidth(total_bytes: int) -> float:
     return 2 * source.nbytes / best_seconds(lambda: np.copyto(target, source), 20)
 
 
+def bench_preset(algorithm: str) -> str:
+    """The one with the sizes that CAL has."""
+    return "default" if algorithm in BASELINES else "head"
+
+
 def measure_update(algorithm: str, batch: int) -> dict[str, Any]:
     """Updates per second and the roofline, measured in turns so that noise meets both."""
     import jax
@@ -169,8 +212,7 @@ def measure_update(algorithm: str, batch: int) -> dict[str, Any]:
     from prudent.training.replay import Replay
     from prudent.types import Spec
 
-    config, schedule = settings(algorithm, "head", "hopper-velocity")
-    assert isinstance(config, CALConfig)
+    config, schedule = settings(algorithm, bench_preset(algorithm), "hopper-velocity")
     assert isinstance(schedule, OffPolicySchedule)
     schedule = replace(schedule, batch_size=batch, updates_per_step=UPDATES)
     spec = Spec(OBSERVATION, ACTION, BUDGET, (1.0,) * ACTION, (0.0,) * ACTION)
@@ -179,17 +221,17 @@ def measure_update(algorithm: str, batch: int) -> dict[str, Any]:
     generator = np.random.default_rng(0)
     replay.rows[:] = generator.uniform(-1, 1, replay.rows.shape)
     replay.added = replay.capacity
-    rows = replay.sample(generator, UPDATES, batch)
+    rows = replay.rows[replay.draw(generator, UPDATES, batch)]
     state = learner.init()
 
     def update() -> None:
         nonlocal state
-        state, _ = learner.update(state, rows, 0)
+        state, _ = learner.update(state, rows, 0, 0)
         jax.block_until_ready(state)
 
     update()
-    products = PRODUCTS[ALGORITHMS[algorithm].module](config, batch)
-    moved = moved_bytes(config)
+    work = PRODUCTS[ALGORITHMS[algorithm].module]
+    products, moved = work.products(config, batch), work.bytes(config)
     seconds = float("inf")
     best = [float("inf")] * len(products)
     bandwidth = 0.0
@@ -218,13 +260,13 @@ def measure_step(algorithm: str) -> dict[str, float]:
     """What one environment step costs besides its updates: act, step, store, draw batches."""
     from prudent.api import make_run
     from prudent.tasks import TASKS
-    from prudent.training.off_policy import learn, take_step
+    from prudent.training.off_policy import draw, learn, take_step
     from prudent.training.reporter import Reporter
     from prudent.training.session import Warmup, open_session
 
     task = TASKS["hopper-velocity"]
-    config, schedule = settings(algorithm, "head", task.name)
-    run = make_run(algorithm, task, "head", 0, config, schedule)
+    config, schedule = settings(algorithm, bench_preset(algorithm), task.name)
+    run = make_run(algorithm, task, "bench", 0, config, schedule)
     with tempfile.TemporaryDirectory() as folder:
         session = open_session(run, task, Path(folder), Reporter(quiet=True), Warmup())
         for _ in range(500):
@@ -234,8 +276,11 @@ def measure_step(algorithm: str) -> dict[str, float]:
             for _ in range(200):
                 take_step(session)
 
-        def draw() -> None:
-            session.replay.sample(session.generator, UPDATES, session.schedule.batch_size)
+        def draw_ten() -> None:
+            draw(session, UPDATES)
+
+        def learn_ten() -> None:
+            learn(session, UPDATES, 0)
 
         def bare() -> None:
             door = session.door
@@ -245,9 +290,9 @@ def measure_step(algorithm: str) -> dict[str, float]:
                 if door.step(action).terminated:
                     door.reset(0)
 
-        learn(session)
-        outside = best_seconds(steps, 5) / 200 + best_seconds(draw, 20)
-        updating = best_seconds(lambda: learn(session), 20) - best_seconds(draw, 20)
+        learn_ten()
+        outside = best_seconds(steps, 5) / 200 + best_seconds(draw_ten, 20)
+        updating = best_seconds(learn_ten, 20) - best_seconds(draw_ten, 20)
         environment = best_seconds(bare, 10) / 100
     return {
         "environment_steps_per_second": 1.0 / environment,
@@ -312,7 +357,7 @@ def first_update(started: float) -> None:
         for _ in range(session.schedule.batch_size):
             take_step(session)
         warmup_seconds = time() - began_warmup
-        learn(session)
+        learn(session, UPDATES, 0)
         elapsed = time() - started
         # The whole replay, touched, so that the operating system must give it to us.
         session.replay.rows[:] = 1.0

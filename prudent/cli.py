@@ -56,7 +56,7 @@ class TrainOptions(Generic[Config, Plan]):
 def train(arguments: list[str]) -> None:
     """Two passes: algorithm, task and preset decide the defaults of everything else."""
     from prudent.api import default_folder, make_run, start
-    from prudent.experiments.presets import PRESETS, default_preset, settings
+    from prudent.experiments.presets import BASELINE_PRESETS, PRESETS, default_preset, settings
     from prudent.tasks.custom import find_task
 
     first = argparse.ArgumentParser(prog="prudent train", add_help=False, allow_abbrev=False)
@@ -64,14 +64,14 @@ def train(arguments: list[str]) -> None:
     where = first.add_mutually_exclusive_group()
     where.add_argument("--task", help="one of `prudent list`")
     where.add_argument("--env", help="a Gymnasium id or module:callable; needs --budget")
-    first.add_argument("--preset", choices=PRESETS)
+    first.add_argument("--preset", choices=sorted({*PRESETS, *BASELINE_PRESETS}))
     chosen, rest = first.parse_known_args(arguments)
     name = chosen.task or chosen.env
     if chosen.algorithm is None or name is None:
         first.print_help()
         print("\nWith an algorithm and a task, --help shows every setting and its value there.")
         sys.exit(0 if {"-h", "--help"} & set(arguments) else 2)
-    preset = chosen.preset or default_preset(name)
+    preset = chosen.preset or default_preset(chosen.algorithm, name)
     config, schedule = settings(chosen.algorithm, preset, name)
     form: Any = TrainOptions[type(config), type(schedule)]  # type: ignore[misc]
     options = tyro.cli(

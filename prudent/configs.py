@@ -6,7 +6,7 @@ reports can know them without importing JAX.
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 from prudent.constraints import Constraint
@@ -64,6 +64,62 @@ class CALConfig:
 
 
 @dataclass(frozen=True)
+class SACPIDConfig:
+    """SAC-PIDLag: soft actor-critic with one cost critic and a PID-controlled multiplier."""
+
+    hidden: tuple[int, ...] = (256, 256)
+    """Hidden layers of every network."""
+    learning_rate: float = 1e-3
+    """Adam's rate for every network."""
+    discount: float = 0.99
+    """Reward discount (gamma)."""
+    cost_discount: float = 0.99
+    """Cost discount (gamma_c)."""
+    target_rate: float = 0.005
+    """Share of the online parameters that a target copy takes over at each update (tau)."""
+    temperature: float = 0.0085
+    """Weight of the entropy, which is not tuned."""
+    proportional_gain: float = 0.1
+    """Multiplier per unit of violation now (K_P)."""
+    integral_gain: float = 0.003
+    """Multiplier per unit of violation summed over all updates (K_I)."""
+    derivative_gain: float = 0.001
+    """Multiplier per unit by which the violation rose since the last update (K_D)."""
+    entropy_in_cost_target: bool = True
+    """Let the cost critic, too, bootstrap with the entropy bonus, as the reference code does; that
+    biases the cost upwards by what entropy is worth. False is correct."""
+    cost_mask: Literal["task", "never"] = "task"
+    """Stop the cost target where the task says so (as CAL does), or never (the reference)."""
+
+
+@dataclass(frozen=True)
+class WCSACConfig:
+    """WCSAC with a Gaussian cost: the constraint is on the mean of the worst outcomes."""
+
+    hidden: tuple[int, ...] = (256, 256)
+    """Hidden layers of every network."""
+    learning_rate: float = 1e-3
+    """Adam's rate for every network and the temperature."""
+    multiplier_learning_rate: float = 0.05
+    discount: float = 0.99
+    """Reward discount (gamma)."""
+    cost_discount: float = 0.99
+    """Cost discount (gamma_c)."""
+    target_rate: float = 0.005
+    """Share of the online parameters that a target copy takes over at each update (tau)."""
+    target_entropy: float | None = None
+    """Entropy floor of the policy; by default minus the number of action dimensions."""
+    risk_level: float = 0.1
+    """Share of the worst outcomes that the constraint is about; 1: all, that is, the mean."""
+    damping: float = 10.0
+    """How much the price of cost answers to the violation itself (zeta)."""
+    clip_damping: bool = False
+    """Keep that price at 0 or above, as CAL does; the reference lets it reward cost when safe."""
+    cost_mask: Literal["task", "never"] = "task"
+    """Stop the targets of cost and variance where the task says so (as CAL does), or never."""
+
+
+@dataclass(frozen=True)
 class OffPolicySchedule:
     """When an off-policy learner collects, learns, is evaluated and saved. Counts are in
     environment steps after the warm-up unless they say otherwise.
@@ -73,8 +129,15 @@ class OffPolicySchedule:
     """Environment steps after the warm-up."""
     warmup_steps: int = 5_000
     """Steps taken with the untrained policy before learning starts."""
-    updates_per_step: int = 10
-    """Gradient steps per environment step (UTD)."""
+    updates_per_step: int | float = 10
+    """Gradient steps per environment step (UTD). What a block of steps leaves of a fraction is
+    carried over to the next."""
+    update_every: int = 1
+    """Collect this many steps (or episodes) between two blocks of updates."""
+    update_unit: Literal["steps", "episodes"] = "steps"
+    """What `update_every` counts."""
+    target_steps: int = 1
+    """Rewards and costs summed before a target bootstraps (n-step targets)."""
     updates_cap: float | None = 5.0
     """Skip a step's updates while this epoch has had more than cap * steps of them; an epoch is
     one horizon. None: never skip."""
@@ -177,8 +240,11 @@ class OnPolicySchedule:
 
 
 # What each algorithm and each training loop reads; `prudent.algorithms` says which goes with which.
-AlgorithmConfig = CALConfig | OnPolicyConfig
+AlgorithmConfig = CALConfig | SACPIDConfig | WCSACConfig | OnPolicyConfig
 Schedule = OffPolicySchedule | OnPolicySchedule
+
+# Unchanged, these do not enter a run's identity, so that runs from before they existed keep theirs.
+ADDED_LATER = ("update_every", "update_unit", "target_steps")
 
 
 @dataclass(frozen=True)
@@ -214,6 +280,9 @@ class Run:
         """A name for these settings, the seed and the preset's name apart."""
         settings = asdict(self)
         del settings["seed"], settings["preset"]
+        for field in fields(self.schedule):
+            if field.name in ADDED_LATER and settings["schedule"][field.name] == field.default:
+                del settings["schedule"][field.name]
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
 
     def mark(self) -> str:

@@ -3,6 +3,7 @@ and state values for on-policy learners.
 """
 
 from collections.abc import Callable, Sequence
+from statistics import NormalDist
 from typing import NamedTuple
 
 import jax
@@ -35,15 +36,19 @@ def q_ensemble(
     optimiser: optax.GradientTransformation,
     target_rate: float,
     loss_over_members: Callable[[jax.Array], jax.Array] = jnp.sum,
+    output: Callable[[jax.Array], jax.Array] = lambda values: values,
+    error: Callable[[jax.Array, jax.Array], jax.Array] = lambda values, y: (values - y) ** 2,
 ) -> Critic:
     """`size` independent critics Q(s, a) that see the same batches.
 
-    `loss_over_members` joins their mean squared errors; under Adam it only meets its epsilon.
+    `output` maps what the networks say to values. `loss_over_members` joins the members' mean
+    errors; under Adam it only meets its epsilon.
     """
     network = ensemble(mlp((spec.observation_size + spec.action_size, *hidden, 1), style), size)
 
     def evaluate(params: Params, observation: jax.Array, action: jax.Array) -> jax.Array:
-        return network.apply(params, jnp.concatenate([observation, action], axis=-1))[..., 0]
+        x = jnp.concatenate([observation, action], axis=-1)
+        return output(network.apply(params, x)[..., 0])
 
     def init(key: jax.Array) -> CriticState:
         params = network.init(key)
@@ -54,11 +59,11 @@ def q_ensemble(
         state: CriticState, targets: jax.Array, observation: jax.Array, action: jax.Array
     ) -> tuple[CriticState, jax.Array]:
         def loss(params: Params) -> tuple[jax.Array, jax.Array]:
-            errors = (evaluate(params, observation, action) - targets) ** 2  # [E, B]
+            errors = error(evaluate(params, observation, action), targets)  # [E, B]
             return loss_over_members(jnp.mean(errors, axis=1)), jnp.mean(errors)
 
-        online, error = descend(loss, state.online, optimiser)
-        return state._replace(online=online), error
+        online, mean_error = descend(loss, state.online, optimiser)
+        return state._replace(online=online), mean_error
 
     def track(state: CriticState) -> CriticState:
         target = optax.incremental_update(state.online.params, state.target, target_rate)
@@ -124,3 +129,53 @@ def highest_of_random_members(values: jax.Array, draws: int, key: jax.Array) -> 
     """Per sample the maximum over `draws` members drawn with replacement: [E, B] -> [B]."""
     members = jax.random.randint(key, (draws,), 0, values.shape[0])
     return jnp.max(values[members], axis=0)
+
+
+VARIANCE_MIN, VARIANCE_MAX = 1e-8, 1e8
+
+
+def positive(values: jax.Array) -> jax.Array:
+    """A variance from any number; bounded before anyone takes its root, whose slope is infinite."""
+    return jnp.clip(jax.nn.softplus(values), VARIANCE_MIN, VARIANCE_MAX)
+
+
+def wasserstein(variance: jax.Array, target: jax.Array) -> jax.Array:
+    """Squared 2-Wasserstein distance between Gaussians of equal mean: (std - target std)^2."""
+    return variance + target - 2.0 * jnp.sqrt(variance * target)
+
+
+class NextReturn(NamedTuple):
+    """Mean and variance of the return from the next step on, and whether there is one."""
+
+    mean: jax.Array
+    variance: jax.Array
+    continues: jax.Array
+
+
+def variance_target(
+    signal: jax.Array, discount: float, following: NextReturn, mean: jax.Array
+) -> jax.Array:
+    """Variance of `signal` + discount * the next return: its second moment less `mean` squared.
+
+    An estimated `mean` can make it negative.
+    """
+    cross = 2.0 * discount * signal * following.mean
+    square = discount**2 * (following.variance + following.mean**2)
+    return signal**2 + following.continues * (cross + square) - mean**2
+
+
+def tail_weight(risk_level: float) -> float:
+    """κ(α) = φ(Φ⁻¹(α)) / α: how many standard deviations the mean of a Gaussian's highest
+    fraction α lies above its mean.
+    """
+    if not 0.0 < risk_level <= 1.0:
+        raise ValueError(f"risk_level is a share of the outcomes, in (0, 1]; it is {risk_level}")
+    if risk_level == 1.0:
+        return 0.0
+    normal = NormalDist()
+    return normal.pdf(normal.inv_cdf(risk_level)) / risk_level
+
+
+def conditional_value_at_risk(mean: jax.Array, variance: jax.Array, risk_level: float) -> jax.Array:
+    """Mean of the worst fraction `risk_level` of a Gaussian cost."""
+    return mean + tail_weight(risk_level) * jnp.sqrt(variance)

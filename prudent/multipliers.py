@@ -68,6 +68,32 @@ def projected_ascent(
     return _ascent(optimiser, initial, lambda x: x, lambda x: jnp.clip(x, 0.0, upper))
 
 
+class PIDState(NamedTuple):
+    integral: jax.Array
+    error: jax.Array  # the violation seen last
+    value: jax.Array
+
+
+def pid(proportional: float, integral: float, derivative: float) -> Multiplier:
+    """Proportional, integral and derivative control of the violation e (Stooke et al., 2020):
+
+    λ = max(0, P max(0, e) + I Σe + D max(0, e - e_before)), the sum kept at 0 or above.
+    """
+
+    def init() -> PIDState:
+        zero = jnp.zeros((), jnp.result_type(float))
+        return PIDState(zero, zero + 0.0, zero + 0.0)
+
+    def update(state: PIDState, violation: jax.Array) -> PIDState:
+        total = jnp.maximum(state.integral + violation, 0.0)
+        rise = jnp.maximum(violation - state.error, 0.0)
+        control = proportional * jnp.maximum(violation, 0.0)
+        control = control + integral * total + derivative * rise
+        return PIDState(total, violation, jnp.maximum(control, 0.0))
+
+    return Multiplier(init, lambda state: state.value, update)
+
+
 def fixed(value: float) -> Multiplier:
     """A penalty that never moves; 0 ignores the constraint."""
     return Multiplier(

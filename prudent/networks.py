@@ -53,6 +53,12 @@ STYLES = {
         draw=lambda key, shape: jax.random.uniform(key, shape, minval=-1.0, maxval=1.0),
         scale=lambda inputs, outputs: math.sqrt(6.0 / (inputs + outputs)),
     ),
+    # Xavier-normal.
+    "relu-xavier-normal": Style(
+        activation=jax.nn.relu,
+        draw=jax.random.normal,
+        scale=lambda inputs, outputs: math.sqrt(2.0 / (inputs + outputs)),
+    ),
     # Normal with standard deviation 1 / (2 sqrt(inputs)).
     "silu-normal": Style(
         activation=silu,

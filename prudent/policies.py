@@ -27,10 +27,16 @@ class Policy(NamedTuple):
     mode: Callable[[Params, jax.Array], jax.Array]  # params, observation -> action
 
 
-def tanh_gaussian(spec: Spec, hidden: Sequence[int]) -> Policy:
+def in_environment_units(spec: Spec, action: jax.Array) -> jax.Array:
+    """[B, act] in [-1, 1] as the environment is given it."""
+    scale = jnp.asarray(spec.action_scale, action.dtype)[None]
+    return scale * action + jnp.asarray(spec.action_centre, action.dtype)[None]
+
+
+def tanh_gaussian(spec: Spec, hidden: Sequence[int], style: str = "relu-xavier") -> Policy:
     """A Gaussian squashed by tanh: a = tanh(u), u ~ N(mean(s), std(s)^2)."""
     sizes = (spec.observation_size, *hidden, spec.action_size)
-    network = mlp(sizes, STYLES["relu-xavier"], heads=2)
+    network = mlp(sizes, STYLES[style], heads=2)
 
     def moments(params: Params, observation: jax.Array) -> tuple[jax.Array, jax.Array]:
         mean, log_std = jnp.split(network.apply(params, observation), 2, axis=-1)

@@ -52,7 +52,7 @@ class Algorithm(NamedTuple):
     init: Callable[[jax.Array], Any]  # key -> state
     act: Callable[..., jax.Array]  # state, observation, key -> action, exploring
     act_greedily: Callable[..., jax.Array]  # state, observation -> action, evaluating
-    update: Callable[..., tuple[Any, Metrics]]  # state, data, key -> state, metrics
+    update: Callable[..., tuple[Any, Metrics]]  # state, data, key, first=0 -> state, metrics
 
 
 def row_width(observation_size: int, action_size: int) -> int:
@@ -71,12 +71,14 @@ def transition_from_row(row: jax.Array, observation_size: int, action_size: int)
 def over_minibatches(step: Callable[..., tuple[Any, Metrics]]) -> Callable[..., Any]:
     """Turn `step(state, batch, key, index)` into an update over data [updates, batch, ...].
 
-    The index counts within one call, that is, within one environment step.
+    The index counts within one block of updates, of which this call makes those from `first` on.
     """
 
-    def update(state: Any, data: Transition, key: jax.Array) -> tuple[Any, Metrics]:
+    def update(
+        state: Any, data: Transition, key: jax.Array, first: jax.Array | int = 0
+    ) -> tuple[Any, Metrics]:
         updates = jax.tree.leaves(data)[0].shape[0]
-        inputs = data, jax.random.split(key, updates), jnp.arange(updates)
+        inputs = data, jax.random.split(key, updates), first + jnp.arange(updates)
         state, metrics = jax.lax.scan(lambda state, x: step(state, *x), state, inputs)
         return state, jax.tree.map(jnp.mean, metrics)
 

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from prudent.algorithms import ALGORITHMS
 from prudent.api import make_run
 from prudent.configs import CALConfig, OffPolicySchedule
 from prudent.experiments.presets import VARIANTS
@@ -26,7 +27,10 @@ SCHEDULE = OffPolicySchedule(
 
 
 def small_run(task, algorithm="cal", seed=0, config=None, **schedule):
-    config = config or replace(CONFIG, **VARIANTS[algorithm])
+    if config is None and algorithm in VARIANTS:
+        config = replace(CONFIG, **VARIANTS[algorithm])
+    elif config is None:
+        config = ALGORITHMS[algorithm].config(hidden=CONFIG.hidden)
     return make_run(algorithm, task, "default", seed, config, replace(SCHEDULE, **schedule))
 
 

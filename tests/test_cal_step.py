@@ -1,11 +1,10 @@
 """One gradient step of CAL against the numpy transcription: every number of the state."""
 
-from dataclasses import replace
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from steps import SPEC, assert_same_state, batch_of, moments, network_state, several_steps
 from transcription import Settings, cal_step
 
 from prudent.algorithms.cal import cal
@@ -14,60 +13,14 @@ from prudent.critics import upper_confidence
 from prudent.experiments.presets import settings
 from prudent.networks import STYLES, ensemble, mlp
 from prudent.policies import tanh_gaussian
-from prudent.types import Spec, Transition
-
-SPEC = Spec(
-    observation_size=5,
-    action_size=2,
-    cost_budget=1.5,
-    action_scale=(0.4, 2.0),
-    action_centre=(0.0, 0.5),
-)
-ROWS = 7
-
-
-def batch_of(generator: np.random.Generator) -> Transition:
-    normal = lambda *shape: generator.normal(size=shape)  # noqa: E731
-    return Transition(
-        observation=normal(ROWS, 5),
-        action=np.tanh(normal(ROWS, 2)),
-        reward=normal(ROWS),
-        cost=np.abs(normal(ROWS)),
-        reward_continues=generator.integers(0, 2, ROWS).astype(float),
-        cost_continues=generator.integers(0, 2, ROWS).astype(float),
-        next_observation=normal(ROWS, 5),
-    )
-
-
-def members(tree, size):
-    arrays = jax.tree.map(np.asarray, tree)
-    return [jax.tree.map(lambda a, i=i: a[i], arrays) for i in range(size)]
 
 
 def plain(state, size):
     """The library's state in the transcription's form."""
-    adam = lambda trained: trained.optimiser[0]  # noqa: E731
-    rewards, costs = state.rewards, state.costs
-    to_numpy = lambda tree: jax.tree.map(np.asarray, tree)  # noqa: E731
     return {
-        "count": int(state.updates),
-        "policy": to_numpy(state.policy.params),
-        "policy_first": to_numpy(adam(state.policy).mu),
-        "policy_second": to_numpy(adam(state.policy).nu),
-        "rewards": members(rewards.online.params, 2),
-        "rewards_first": members(adam(rewards.online).mu, 2),
-        "rewards_second": members(adam(rewards.online).nu, 2),
-        "reward_targets": members(rewards.target, 2),
-        "costs": members(costs.online.params, size),
-        "costs_first": members(adam(costs.online).mu, size),
-        "costs_second": members(adam(costs.online).nu, size),
-        "cost_targets": members(costs.target, size),
-        "log_alpha": float(state.temperature.parameter),
-        "log_alpha_first": float(adam(state.temperature).mu),
-        "log_alpha_second": float(adam(state.temperature).nu),
-        "log_lambda": float(state.multiplier.parameter),
-        "log_lambda_first": float(adam(state.multiplier).mu),
-        "log_lambda_second": float(adam(state.multiplier).nu),
+        **network_state(state, {"rewards": 2, "costs": size}),
+        **moments("log_alpha", state.temperature, float),
+        **moments("log_lambda", state.multiplier, float),
     }
 
 
@@ -107,43 +60,22 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_two_steps_equal_the_transcription(name, float64):
-    config = replace(CASES[name], hidden=(8, 6))
-    generator = np.random.default_rng(1)
-    # A few steps first, so that moments, targets and multipliers are not at their origin.
-    algorithm = cal(config, SPEC)
-    state = jax.jit(algorithm.init)(jax.random.key(0))
-    data = jax.tree.map(lambda *a: np.stack(a), *[batch_of(generator) for _ in range(3)])
-    state, _ = jax.jit(algorithm.update)(state, data, jax.random.key(5))
-
-    batches = [batch_of(generator) for _ in range(2)]
-    data = jax.tree.map(lambda *a: np.stack(a), *batches)
-    key = jax.random.key(7)
-    expected = plain(state, config.cost_critics)
+    config = CASES[name]
+    steps = several_steps(cal, config)
+    expected = plain(steps.before, config.cost_critics)
     metrics = []
-    for index, step_key in enumerate(jax.random.split(key, 2)):
-        key_next, key_now, key_members = jax.random.split(step_key, 3)
-        noise = {
-            "next": np.asarray(jax.random.normal(key_next, (ROWS, 2))),
-            "now": np.asarray(jax.random.normal(key_now, (ROWS, 2))),
-        }
+    for index, (key_next, key_now, key_members) in enumerate(steps.keys(3)):
+        noise = {"next": steps.noise(key_next), "now": steps.noise(key_now)}
         drawn = None
         if config.random_targets:
             drawn = np.asarray(
                 jax.random.randint(key_members, (config.random_targets,), 0, config.cost_critics)
             )
         setting = transcribed(config, drawn, track=index == 0)
-        expected = cal_step(expected, batches[index]._asdict(), noise, setting)
+        expected = cal_step(expected, steps.batches[index], noise, setting)
         metrics.append(expected)
-    new_state, found = jax.jit(algorithm.update)(state, data, key)
-    result = plain(new_state, config.cost_critics)
-    for part, value in result.items():
-        jax.tree.map(
-            lambda a, b, part=part: np.testing.assert_allclose(
-                a, b, rtol=0, atol=1e-9, err_msg=part
-            ),
-            value,
-            expected[part],
-        )
+    assert_same_state(plain(steps.after, config.cost_critics), expected)
+    found = steps.metrics
     for metric in ("violation", "cost_weight"):
         np.testing.assert_allclose(found[metric], np.mean([m[metric] for m in metrics]), atol=1e-9)
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from prudent.algorithms import ALGORITHMS
-from prudent.bench import cal_products, moved_bytes
+from prudent.bench import cal_bytes, cal_products
 from prudent.cli import main
 from prudent.configs import CALConfig
 from prudent.experiments.presets import PRESETS, settings
@@ -147,7 +147,7 @@ def test_roofline_counts_by_hand():
     # The policy has 3 072 + 65 792 + 1 542 parameters, a critic 3 840 + 65 792 + 257.
     assert sum(square.values()) == 44
     critic, policy = 69_889, 70_406
-    assert moved_bytes(CALConfig()) == {
+    assert cal_bytes(CALConfig()) == {
         "optimiser": 28 * (6 * critic + policy),
         "targets": 12 * 6 * critic // 2,
     }

@@ -5,7 +5,14 @@ import numpy as np
 import optax
 import pytest
 
-from prudent.multipliers import fixed, log_ascent, projected_ascent, rectify, softplus_ascent
+from prudent.multipliers import (
+    fixed,
+    log_ascent,
+    pid,
+    projected_ascent,
+    rectify,
+    softplus_ascent,
+)
 
 
 def run(multiplier, violations):
@@ -48,6 +55,15 @@ def test_softplus_ascent(float64):
     # At softplus(0) = log 2 the slope is 1/2.
     found = run(softplus_ascent(optax.sgd(0.1), np.log(2.0)), [4.0])
     np.testing.assert_allclose(found, [np.log1p(np.exp(0.1 * 0.5 * 4.0))])
+
+
+def test_pid_by_hand(float64):
+    # violation      2     3    -1    -9     1
+    # integral       2     5     4     0     1
+    # rise           2     1     0     0    10
+    found = run(pid(0.1, 0.01, 0.001), [2.0, 3.0, -1.0, -9.0, 1.0])
+    expected = [0.2 + 0.02 + 0.002, 0.3 + 0.05 + 0.001, 0.04, 0.0, 0.1 + 0.01 + 0.01]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 def test_fixed():

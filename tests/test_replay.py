@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from prudent.tasks.door import Outcome
-from prudent.training.replay import Replay, distinct
+from prudent.training.replay import Discounts, Replay, distinct
 from prudent.types import transition_from_row
 
 
@@ -56,3 +56,32 @@ def test_every_row_is_as_likely(size):
     )
     expected = 20_000 * 4 / size
     assert np.abs(counts - expected).max() < 6 * np.sqrt(expected)
+
+
+def step_outcome(value, then, reward_continues=1.0):
+    return Outcome(np.full(2, then), value, 10.0 * value, False, False, reward_continues, 1.0, {})
+
+
+def test_targets_of_several_steps_by_hand():
+    # One episode 0 -> 1 -> 2 -> 3 whose second reward is the last to count, then another begins.
+    replay = Replay(6, 2, 1)
+    replay.added = 4  # so that the episode wraps around the end of the memory
+    for value, now, then, continues in (
+        (1.0, 0.0, 1.0, 1.0),
+        (2.0, 1.0, 2.0, 0.0),
+        (4.0, 2.0, 3.0, 1.0),
+        (8.0, 7.0, 8.0, 1.0),
+    ):
+        replay.add(np.full(2, now), np.zeros(1), step_outcome(value, then, continues))
+    replay.added = 10 + 4  # the memory is full: the newest row stands at place 1
+    replay.rows[2] = replay.rows[0]  # an older row that would seem to go on after the newest
+    replay.rows[2, :2] = 8.0
+
+    found = replay.look_ahead(np.array([4, 5, 0, 1]), 3, Discounts(0.5, 0.1))
+    found = transition_from_row(found, 2, 1)
+    np.testing.assert_allclose(found.reward, [1 + 0.5 * 2, 2.0, 4.0, 8.0])
+    np.testing.assert_allclose(found.reward_continues, [0.0, 0.0, 1.0, 1.0])
+    np.testing.assert_allclose(found.cost, [10 + 0.1 * 20 + 0.01 * 40, 20 + 4, 40, 80], rtol=1e-6)
+    np.testing.assert_allclose(found.cost_continues, [0.01, 0.1, 1.0, 1.0])
+    np.testing.assert_array_equal(found.next_observation[:, 0], [3, 3, 3, 8])
+    np.testing.assert_array_equal(found.observation[:, 0], [0, 1, 2, 7])

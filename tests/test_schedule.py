@@ -1,9 +1,15 @@
 """When updates are made."""
 
-import pytest
+import shutil
 
-from prudent.configs import OffPolicySchedule
-from prudent.training.off_policy import updates_due
+import pytest
+from probes import DELAYED
+from support import lines, small_run, train_quietly
+
+from prudent.configs import ADDED_LATER, CALConfig, OffPolicySchedule, run_from_json, run_to_json
+from prudent.training.off_policy import call_sizes, next_block, take_step, updates_due
+from prudent.training.reporter import Reporter
+from prudent.training.session import Warmup, close_session, open_session
 
 
 def updates_by_epoch(ratio, epochs, horizon=1000, cap=5.0):
@@ -45,3 +51,86 @@ def test_the_first_steps_by_hand():
     assert not updates_due(schedule, 1, 10)
     assert updates_due(schedule, 2, 10)
     assert not updates_due(schedule, -1, 0)
+
+
+def blocks(schedule, lengths):
+    """Updates after each of these numbers of steps."""
+    made, owed = [], 0.0
+    for steps in lengths:
+        block = next_block(schedule, steps, owed)
+        made.append(block.updates)
+        owed = block.owed
+    return made
+
+
+def test_a_fraction_of_an_update_is_carried_over():
+    assert blocks(OffPolicySchedule(updates_per_step=0.5), [3, 4, 5]) == [1, 2, 3]
+    assert blocks(OffPolicySchedule(updates_per_step=0.1), [1] * 20) == [*[0] * 9, 1, *[0] * 9, 1]
+
+
+def test_twenty_episodes_make_1066_updates():
+    schedule = OffPolicySchedule(updates_per_step=0.13325, update_every=20, update_unit="episodes")
+    assert blocks(schedule, [8000] * 50) == [1066] * 50
+    sizes = call_sizes(schedule, 1066)
+    assert sum(sizes) == 1066
+    assert set(sizes) <= {64, 8, 1}
+    assert len(sizes) == 16 + 5 + 2
+
+
+@pytest.mark.parametrize("ratio", [1, 10, 40])
+def test_the_same_few_updates_each_step_are_one_call(ratio):
+    assert call_sizes(OffPolicySchedule(updates_per_step=ratio), ratio) == [ratio]
+
+
+SCHEDULES = {
+    # name: (settings, updates after each of the first 12 steps of two-step episodes)
+    "every step": ({"updates_per_step": 2}, [2 * n for n in range(1, 13)]),
+    "blocks of steps": (
+        {"updates_per_step": 1, "update_every": 5},
+        [0, 0, 0, 0, 5, 5, 5, 5, 5, 10, 10, 10],
+    ),
+    "blocks of episodes": (
+        {"updates_per_step": 0.7, "update_every": 2, "update_unit": "episodes"},
+        [0, 0, 0, 2, 2, 2, 2, 5, 5, 5, 5, 8],  # 2.8, 5.6, 8.4
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_the_loop_keeps_the_schedule(name, tmp_path):
+    values, expected = SCHEDULES[name]
+    run = small_run(DELAYED, updates_cap=None, **values)
+    session = open_session(run, DELAYED, tmp_path, Reporter(quiet=True), Warmup())
+    made = []
+    while session.step < 12:
+        take_step(session)
+        made.append(session.updates)
+    close_session(session)
+    assert made[:-12] == [0] * 40  # none during the warm-up
+    assert made[-12:] == expected
+    assert int(session.state.updates) == expected[-1]
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_resumed_inside_a_block_as_if_it_had_never_stopped(name, tmp_path):
+    options = {"steps": 61, "checkpoint_every": 9, "target_steps": 3, "updates_cap": None}
+    run = small_run(DELAYED, **{**options, **SCHEDULES[name][0]})
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    train_quietly(run, DELAYED, whole)
+    shutil.copytree(whole, cut)
+    for path in (cut / "checkpoints").glob("step-000000101*"):
+        path.unlink()  # what is left was saved 54 steps after the warm-up
+    train_quietly(run, DELAYED, cut)
+    for records in ("progress.jsonl", "episodes.jsonl"):
+        assert lines(cut / records) == lines(whole / records)
+    last = "checkpoints/step-000000101.safetensors"
+    assert (cut / last).read_bytes() == (whole / last).read_bytes()
+
+
+def test_settings_that_came_later_leave_older_runs_their_names():
+    run = small_run(DELAYED)
+    fields = run_to_json(run)
+    for name in ADDED_LATER:
+        del fields["schedule"][name]
+    assert run_from_json(fields, CALConfig, OffPolicySchedule).identity() == run.identity()
+    assert small_run(DELAYED, target_steps=2).identity() != run.identity()

@@ -204,16 +204,16 @@ def test_the_update_is_compiled_once():
     traces = []
     algorithm = build("cal", CONFIG, spec)
 
-    def counted(state, data, key):
+    def counted(state, data, key, first):
         traces.append(1)
-        return algorithm.update(state, data, key)
+        return algorithm.update(state, data, key, first)
 
     learner = compile_learner(algorithm._replace(update=counted), spec, SCHEDULE, 0)
     known = len(traces)  # the metrics' names were found by one trace
     state = learner.init()
     rows = np.ones((2, 8, 7), np.float32)
     for step in range(3):
-        state, _ = learner.update(state, rows, step)
+        state, _ = learner.update(state, rows, step, 0)
     assert len(traces) == known + 1
 
 
@@ -223,7 +223,7 @@ def test_no_random_key_is_used_twice():
         algorithm = build("cal", replace(CONFIG, random_targets=2), spec)
         learner = compile_learner(algorithm, spec, SCHEDULE, 0)
         rows = np.ones((2, 8, 7), np.float32)
-        _, metrics = learner.update(learner.init(), rows, 0)
+        _, metrics = learner.update(learner.init(), rows, 0, 0)
     assert np.isfinite(metrics).all()
 
 

@@ -1,4 +1,4 @@
-"""One CAL gradient step in plain numpy, written from the equations and sharing no code with ours.
+"""Gradient steps in plain numpy, written from the equations and sharing no code with ours.
 
 Backpropagation is by hand. The only thing taken from the library's side is the noise.
 """
@@ -114,6 +114,57 @@ def conservative(values: np.ndarray, k: float, ddof: int):
     return mean + k * std, slope
 
 
+def keep(new: dict[str, Any], name: str, updated, *, member: bool) -> None:
+    """Parameters and both moments under their names; one more member of an ensemble, or alone."""
+    for place, value in zip((name, f"{name}_first", f"{name}_second"), updated, strict=True):
+        if member:
+            new.setdefault(place, []).append(value)
+        else:
+            new[place] = value
+
+
+def fit(state, new, name, inputs, targets, *, rate, activation="relu", weight=1.0) -> None:
+    """Each member one Adam step down `weight` times its mean squared error; targets are [E, B]."""
+    for i, layers in enumerate(state[name]):
+        value, tape = forward(layers, inputs, activation)
+        slope = (weight * 2 * (value[:, 0] - targets[i]) / len(inputs))[:, None]
+        step_layers(state, new, name, i, backward(layers, tape, slope, activation)[0], rate)
+
+
+def step_layers(state, new, name, member, gradients, rate) -> None:
+    """One Adam step of a network, or of one member of an ensemble."""
+    parts = [state[name], state[f"{name}_first"], state[f"{name}_second"]]
+    if member is not None:
+        parts = [part[member] for part in parts]
+    updated = adam_layers(rate, new["count"], parts[0], gradients, *parts[1:])
+    keep(new, name, updated, member=member is not None)
+
+
+def step_scalar(state, new, name, gradient, rate) -> None:
+    adam = Adam(rate, None, None, new["count"])
+    parts = [state[f"{name}_first"], state[f"{name}_second"]]
+    keep(new, name, adam.step(state[name], gradient, *parts), member=False)
+
+
+def slope_at_action(members, runs, slopes, action_size, activation="relu") -> np.ndarray:
+    """How the sum of slope times value over members, [E, B], changes with the action."""
+    total = 0.0
+    for layers, run, slope in zip(members, runs, slopes, strict=True):
+        total = total + backward(layers, run[1], slope[:, None], activation)[1][:, -action_size:]
+    return total
+
+
+def track(state, new, online: str, target: str, rate: float) -> None:
+    new[target] = [
+        [{n: rate * o[n] + (1 - rate) * t[n] for n in o} for o, t in zip(a, b, strict=True)]
+        for a, b in zip(new[online], state[target], strict=True)
+    ]
+
+
+def values(members: list[Layers], inputs: np.ndarray, activation: str = "relu") -> np.ndarray:
+    return np.stack([forward(layers, inputs, activation)[0][:, 0] for layers in members])
+
+
 @dataclass
 class Settings:
     k: float
@@ -154,42 +205,18 @@ def cal_step(state: dict[str, Any], batch: dict[str, np.ndarray], noise, setting
     now = np.concatenate([batch["observation"], units(batch["action"])], axis=1)
 
     # 2. reward critics
-    next_values = [forward(q, then, "relu")[0][:, 0] for q in state["reward_targets"]]
-    bootstrap = np.minimum(*next_values) - alpha * next_log_density
+    bootstrap = values(state["reward_targets"], then).min(0) - alpha * next_log_density
     y_reward = batch["reward"] + s.discount * batch["reward_continues"] * bootstrap
-    new["rewards"], new["rewards_first"], new["rewards_second"] = [], [], []
-    for j in range(2):
-        value, tape = forward(state["rewards"][j], now, "relu")
-        slope = (2 * (value[:, 0] - y_reward) / rows)[:, None]
-        gradients, _ = backward(state["rewards"][j], tape, slope, "relu")
-        updated = adam_layers(
-            s.rate, count, state["rewards"][j], gradients,
-            state["rewards_first"][j], state["rewards_second"][j],
-        )  # fmt: skip
-        for name, value in zip(
-            ("rewards", "rewards_first", "rewards_second"), updated, strict=True
-        ):
-            new[name].append(value)
+    fit(state, new, "rewards", now, [y_reward] * 2, rate=s.rate)
 
     # 3. cost critics, each from its own target copy (or all from the highest of those drawn)
     act = s.cost_activation
-    next_cost = np.stack([forward(q, then, act)[0][:, 0] for q in state["cost_targets"]])
+    next_cost = values(state["cost_targets"], then, act)
     if s.drawn_members is not None:
         next_cost = np.broadcast_to(next_cost[s.drawn_members].max(0), next_cost.shape)
-    new["costs"], new["costs_first"], new["costs_second"] = [], [], []
-    for i in range(members):
-        y_cost = batch["cost"] + s.discount * batch["cost_continues"] * next_cost[i]
-        value, tape = forward(state["costs"][i], now, act)
-        slope = (2 * (value[:, 0] - y_cost) / rows)[:, None]
-        if s.cost_loss == "mean":
-            slope = slope / members
-        gradients, _ = backward(state["costs"][i], tape, slope, act)
-        updated = adam_layers(
-            s.cost_rate, count, state["costs"][i], gradients,
-            state["costs_first"][i], state["costs_second"][i],
-        )  # fmt: skip
-        for name, value in zip(("costs", "costs_first", "costs_second"), updated, strict=True):
-            new[name].append(value)
+    y_cost = batch["cost"] + s.discount * batch["cost_continues"] * next_cost
+    share = 1 / members if s.cost_loss == "mean" else 1.0
+    fit(state, new, "costs", now, y_cost, rate=s.cost_rate, activation=act, weight=share)
 
     # 4. actor, with the critics just updated
     output, policy_tape = forward(state["policy"], batch["observation"], "relu")
@@ -199,46 +226,30 @@ def cal_step(state: dict[str, Any], batch: dict[str, np.ndarray], noise, setting
     cost_runs = [forward(q, chosen, act) for q in new["costs"]]
     policy_costs = np.stack([run[0][:, 0] for run in cost_runs])
     q_u, q_u_slope = conservative(policy_costs, s.k, s.ddof)
-    taken_costs = np.stack([forward(q, now, act)[0][:, 0] for q in new["costs"]])
+    taken_costs = values(new["costs"], now, act)
     measured = conservative(taken_costs, s.k, s.ddof)[0] if s.dual_action == "buffer" else q_u
     rect = min(s.c * np.mean(s.budget - measured), multiplier)  # the official code's form
     weight = multiplier - rect
     q_r = np.stack([run[0][:, 0] for run in reward_runs])
     lowest = q_r.argmin(0)
-    action_size = y.shape[1]
-    at_action = np.zeros_like(y)
-    for j in range(2):
-        slope = (-1.0 * (lowest == j) / rows)[:, None]
-        at_input = backward(new["rewards"][j], reward_runs[j][1], slope, "relu")[1]
-        at_action += at_input[:, -action_size:]
-    for i in range(members):
-        slope = (weight * q_u_slope[i] / rows)[:, None]
-        at_input = backward(new["costs"][i], cost_runs[i][1], slope, act)[1]
-        at_action += at_input[:, -action_size:]
+    towards_reward = [-1.0 * (lowest == j) / rows for j in range(2)]
+    at_action = slope_at_action(new["rewards"], reward_runs, towards_reward, y.shape[1])
+    at_action += slope_at_action(
+        new["costs"], cost_runs, weight * q_u_slope / rows, y.shape[1], act
+    )
     density_slope = np.full(rows, alpha / rows)
     at_output = squash_backward(kept, at_action * s.scale, density_slope)
     gradients, _ = backward(state["policy"], policy_tape, at_output, "relu")
-    new["policy"], new["policy_first"], new["policy_second"] = adam_layers(
-        s.rate, count, state["policy"], gradients, state["policy_first"], state["policy_second"]
-    )
+    step_layers(state, new, "policy", None, gradients, s.rate)
 
     # 5. temperature and 6. multiplier, both on their logarithms
-    for name, gradient, rate in (
-        ("log_alpha", alpha * (-log_density.mean() - s.target_entropy), s.rate),
-        ("log_lambda", multiplier * (s.budget - measured.mean()), s.dual_rate),
-    ):
-        adam = Adam(rate, None, None, count)
-        new[name], new[f"{name}_first"], new[f"{name}_second"] = adam.step(
-            state[name], gradient, state[f"{name}_first"], state[f"{name}_second"]
-        )
+    towards_entropy = alpha * (-log_density.mean() - s.target_entropy)
+    step_scalar(state, new, "log_alpha", towards_entropy, s.rate)
+    step_scalar(state, new, "log_lambda", multiplier * (s.budget - measured.mean()), s.dual_rate)
 
     # 7. targets
-    for online, target in (("rewards", "reward_targets"), ("costs", "cost_targets")):
-        rate = s.tau if s.track else 0.0
-        new[target] = [
-            [{n: rate * o[n] + (1 - rate) * t[n] for n in o} for o, t in zip(a, b, strict=True)]
-            for a, b in zip(new[online], state[target], strict=True)
-        ]
+    track(state, new, "rewards", "reward_targets", s.tau if s.track else 0.0)
+    track(state, new, "costs", "cost_targets", s.tau if s.track else 0.0)
     new["violation"] = measured.mean() - s.budget
     new["cost_weight"] = weight
     return new

@@ -9,7 +9,9 @@ from prudent.configs import (
     OffPolicySchedule,
     OnPolicyConfig,
     OnPolicySchedule,
+    SACPIDConfig,
     Schedule,
+    WCSACConfig,
 )
 
 
@@ -33,6 +35,12 @@ ALGORITHMS = {
     ),
     "sac": Entry(
         CALConfig, OffPolicySchedule, "cal", "soft actor-critic, cost ignored but estimated"
+    ),
+    "sac-pid": Entry(
+        SACPIDConfig, OffPolicySchedule, "sac_pid", "SAC with a PID-controlled cost multiplier"
+    ),
+    "wcsac": Entry(
+        WCSACConfig, OffPolicySchedule, "wcsac", "SAC that bounds the mean of the worst outcomes"
     ),
 }
 ON_POLICY = {

@@ -36,7 +36,7 @@ from prudent.multipliers import (
     softplus_ascent,
 )
 from prudent.networks import STYLES, Trained, adam, descend, start
-from prudent.policies import tanh_gaussian
+from prudent.policies import in_environment_units, tanh_gaussian
 from prudent.types import Algorithm, Metrics, Params, Spec, Transition, over_minibatches
 
 
@@ -115,10 +115,8 @@ def cal(config: CALConfig, spec: Spec) -> Algorithm:
         )
 
     def as_critics_see(action: jax.Array) -> jax.Array:
-        if config.critic_action_units == "unit":
-            return action
-        scale = jnp.asarray(spec.action_scale, action.dtype)[None]
-        return scale * action + jnp.asarray(spec.action_centre, action.dtype)[None]
+        units = config.critic_action_units
+        return action if units == "unit" else in_environment_units(spec, action)
 
     def conservative(values: jax.Array) -> jax.Array:
         return upper_confidence(values, config.conservatism, config.spread_ddof)

@@ -3,6 +3,9 @@
 `paper` follows the paper's text, its gaps filled from the first public code; `head` follows the
 official repository's current code and README, which re-tuned nearly everything; `default` is for an
 environment of one's own. Walker2d and Swimmer are not in the paper and take Hopper's values.
+
+The other algorithms have `paper`, the settings of the paper's own runs of them, and `matched`: the
+same networks and rates, but CAL's `head` schedule, for comparisons at equal work.
 """
 
 from dataclasses import fields, replace
@@ -12,6 +15,7 @@ from prudent.algorithms import ALGORITHMS
 from prudent.configs import AlgorithmConfig, OnPolicySchedule, Schedule
 
 PRESETS = ("paper", "head", "default")
+BASELINE_PRESETS = ("paper", "matched", "default")
 
 # What makes CAL's file another algorithm.
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -91,6 +95,29 @@ HEAD_TASKS: dict[str, dict[str, Any]] = {
     "ant-velocity": {"convexity": 100.0, "cost_critics": 8},
     "humanoid-velocity": {"convexity": 1000.0, "conservatism": 0.0, "random_targets": 4},
 }
+# The paper's runs of its baselines, as far as it and their code say.
+BASELINES: dict[str, dict[str, Any]] = {
+    "sac-pid": {
+        "warmup_steps": 0,
+        "updates_per_step": 0.13325,  # 1066 for 20 navigation episodes of 400 steps
+        "update_every": 20,
+        "update_unit": "episodes",
+        "updates_cap": None,
+        "batch_size": 300,
+        "replay_capacity": 20_000,
+    },
+    "wcsac": {
+        "warmup_steps": 500,
+        "updates_per_step": 1,
+        "update_every": 100,
+        "updates_cap": None,
+        "batch_size": 256,
+    },
+}
+BASELINE_TASKS: dict[tuple[str, str], dict[str, Any]] = {
+    ("sac-pid", "point-button2"): {"updates_per_step": 20},
+}
+
 # The tutorial is meant to be quick: small networks, a short warm-up, a short memory (its best
 # behaviour is the same at every discount). The critics see costs of about 1, hence the convexity.
 ORBIT: dict[str, Any] = {
@@ -126,18 +153,41 @@ def family(task: str) -> str:
     return "other"
 
 
-def default_preset(task: str) -> str:
-    return "default" if family(task) == "other" else "head"
+def default_preset(algorithm: str, task: str) -> str:
+    if family(task) == "other":
+        return "default"
+    return "paper" if algorithm in BASELINES else "head"
+
+
+def base_of(task: str) -> str:
+    return task.removesuffix("-random").removesuffix("-stock")
+
+
+def check_preset(preset: str, known: tuple[str, ...], task: str) -> None:
+    usable = ("default",) if family(task) == "other" else known
+    if preset not in usable:
+        raise ValueError(f"no preset {preset!r} for task {task}; there is: {', '.join(usable)}")
+
+
+def baseline_values(algorithm: str, preset: str, task: str) -> dict[str, Any]:
+    check_preset(preset, BASELINE_PRESETS, task)
+    values: dict[str, Any] = {}
+    if preset == "paper":
+        values = {**FAMILIES[family(task)], **BASELINES[algorithm]}
+        values |= BASELINE_TASKS.get((algorithm, base_of(task)), {})
+    elif preset == "matched" or task == "orbit":
+        values = preset_values("head" if preset == "matched" else "default", task)
+    entry = ALGORITHMS[algorithm]
+    own = {field.name for part in (entry.config, entry.schedule) for field in fields(part)}
+    return {name: value for name, value in values.items() if name in own}
 
 
 def preset_values(preset: str, task: str) -> dict[str, Any]:
     kind = family(task)
+    check_preset(preset, PRESETS, task)
     if preset == "default":
         return ORBIT if task == "orbit" else {}
-    if preset not in PRESETS or kind == "other":
-        usable = ("default",) if kind == "other" else PRESETS
-        raise ValueError(f"no preset {preset!r} for task {task}; there is: {', '.join(usable)}")
-    base = task.removesuffix("-random").removesuffix("-stock")
+    base = base_of(task)
     if preset == "head":
         return {**HEAD, **FAMILIES[kind], **HEAD_TASKS.get(base, {})}
     ensemble = {"cost_critics": 6 if kind == "navigation" else 4}
@@ -149,9 +199,12 @@ def settings(algorithm: str, preset: str, task: str) -> tuple[AlgorithmConfig, S
     if algorithm not in ALGORITHMS:
         raise ValueError(f"no algorithm {algorithm!r}; there is: {', '.join(ALGORITHMS)}")
     entry = ALGORITHMS[algorithm]
-    values = {**preset_values(preset, task), **VARIANTS[algorithm]}
-    if entry.schedule is OnPolicySchedule:
+    if algorithm in BASELINES:
+        values = baseline_values(algorithm, preset, task)
+    elif entry.schedule is OnPolicySchedule:
         values = {**VARIANTS[algorithm], **(ORBIT_ON_POLICY if task == "orbit" else {})}
+    else:
+        values = {**preset_values(preset, task), **VARIANTS[algorithm]}
     return with_values(entry.config(), entry.schedule(), values)
 
 

@@ -15,13 +15,15 @@ from prudent.types import Algorithm, Spec, row_width, transition_from_row
 
 
 class Learner(NamedTuple):
-    """An algorithm compiled for one task. `step` counts environment steps, warm-up included."""
+    """An algorithm compiled for one task. `step` counts environment steps, warm-up included; a
+    `moment` is a number no other call of `update` in the run has.
+    """
 
     init: Callable[[], Any]
     act: Callable[..., jax.Array]  # state, observation, step -> unit action
     act_greedily: Callable[..., jax.Array]  # state, observations [N, obs] -> [N, act]
     sample: Callable[..., jax.Array]  # state, observations [N, obs], seed -> [N, act]
-    update: Callable[..., tuple[Any, jax.Array]]  # state, data, step -> state, metrics [M]
+    update: Callable[..., tuple[Any, jax.Array]]  # state, data, moment, ... -> state, metrics [M]
     metric_names: tuple[str, ...]
 
 
@@ -48,28 +50,37 @@ def compile_learner(
 ) -> Learner:
     """For packed replay rows, [updates, batch, width]."""
     width = row_width(spec.observation_size, spec.action_size)
-    shape = (schedule.updates_per_step, schedule.batch_size, width)
     return compiled(
         algorithm,
         seed,
         lambda rows: transition_from_row(rows, spec.observation_size, spec.action_size),
-        jax.ShapeDtypeStruct(shape, jnp.float32),
+        jax.ShapeDtypeStruct((1, schedule.batch_size, width), jnp.float32),
+        COUNT,  # the index of the call's first update within its block
     )
 
 
-def compiled(algorithm: Algorithm, seed: int, read: Callable[[Any], Any], example: Any) -> Learner:
-    """`read` turns what the loop hands over, such as `example`, into what the algorithm takes."""
+COUNT = jax.ShapeDtypeStruct((), jnp.int32)
+
+
+def compiled(
+    algorithm: Algorithm, seed: int, read: Callable[[Any], Any], example: Any, *rest: Any
+) -> Learner:
+    """`read` turns what the loop hands over, such as `example`, into what the algorithm takes;
+    `rest` is like what its update takes besides.
+    """
     # Keys are arguments, not constants of the compiled programs: all seeds share one compilation.
     key_init, key_act, key_update, key_evaluate = jax.random.split(jax.random.key(seed), 4)
 
     def learn(
-        state: Any, data: Any, key: jax.Array, step: jax.Array
+        state: Any, data: Any, key: jax.Array, moment: jax.Array, *rest: jax.Array
     ) -> tuple[Any, dict[str, jax.Array]]:
-        return algorithm.update(state, read(data), jax.random.fold_in(key, step))
+        return algorithm.update(state, read(data), jax.random.fold_in(key, moment), *rest)
 
     @partial(jax.jit, donate_argnums=0)
-    def update(state: Any, data: Any, key: jax.Array, step: jax.Array) -> tuple[Any, jax.Array]:
-        state, metrics = learn(state, data, key, step)
+    def update(
+        state: Any, data: Any, key: jax.Array, moment: jax.Array, *rest: jax.Array
+    ) -> tuple[Any, jax.Array]:
+        state, metrics = learn(state, data, key, moment, *rest)
         return state, jnp.stack([metrics[name] for name in sorted(metrics)])
 
     @jax.jit
@@ -77,13 +88,12 @@ def compiled(algorithm: Algorithm, seed: int, read: Callable[[Any], Any], exampl
         return algorithm.act(state, observation, jax.random.fold_in(key, step))
 
     state = jax.eval_shape(algorithm.init, key_init)
-    step = jax.ShapeDtypeStruct((), jnp.int32)
-    metrics = jax.eval_shape(learn, state, example, key_update, step)[1]
+    metrics = jax.eval_shape(learn, state, example, key_update, COUNT, *rest)[1]
     return Learner(
         init=lambda: jax.jit(algorithm.init)(key_init),
         act=lambda state, observation, step: act(state, observation, key_act, step),
         act_greedily=jax.jit(algorithm.act_greedily),
         sample=lambda state, observations, step: act(state, observations, key_evaluate, step),
-        update=lambda state, data, step: update(state, data, key_update, step),
+        update=lambda state, data, moment, *rest: update(state, data, key_update, moment, *rest),
         metric_names=tuple(sorted(metrics)),
     )

@@ -32,9 +32,10 @@ class Window:
         self.names, self.count = names, count
         self.sums = np.array(sums, float) if sums else np.zeros(len(names))
 
-    def add(self, values: np.ndarray) -> None:
-        self.sums += values
-        self.count += 1
+    def add(self, values: np.ndarray, updates: int = 1) -> None:
+        """Means over that many updates."""
+        self.sums += updates * values
+        self.count += updates
 
     def means(self) -> dict[str, float]:
         """Nothing where there was nothing to average."""

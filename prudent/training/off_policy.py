@@ -5,8 +5,9 @@ from t, an episode's reset seed from its index, and what changes is held in the 
 which a checkpoint covers.
 """
 
+import math
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from prudent.training.monitor import (
     evaluate_and_record,
     stop_on_signal,
 )
+from prudent.training.replay import Discounts
 from prudent.training.reporter import Reporter
 from prudent.training.session import (
     Episode,
@@ -36,6 +38,36 @@ def updates_due(schedule: OffPolicySchedule, step: int, updates_this_epoch: int)
     if step < 0:
         return False
     return schedule.updates_cap is None or updates_this_epoch <= schedule.updates_cap * step
+
+
+CALLS = (64, 8, 1)  # updates per compiled call, where a block is not the same few updates each time
+
+
+class Block(NamedTuple):
+    """Updates to make now, and the fraction of one that is left for later."""
+
+    updates: int
+    owed: float
+
+
+def next_block(schedule: OffPolicySchedule, steps: int, owed: float) -> Block:
+    """What `steps` environment steps earn at the schedule's ratio."""
+    due = schedule.updates_per_step * steps + owed
+    updates = math.floor(due + 1e-6)  # 0.1 * 10 may fall short of 1 by rounding
+    return Block(updates, max(0.0, due - updates))
+
+
+def call_sizes(schedule: OffPolicySchedule, updates: int) -> list[int]:
+    """How a block is cut into calls: few sizes, since each is compiled, and none too large to draw
+    its batches at once.
+    """
+    if schedule.update_unit == "steps" and updates == schedule.updates_per_step <= CALLS[0]:
+        return [updates]
+    sizes = []
+    for size in CALLS:
+        sizes += [size] * (updates // size)
+        updates %= size
+    return sizes
 
 
 def train(run: Run, task: Task, folder: Path, reporter: Reporter, warmup: Warmup) -> dict[str, Any]:
@@ -96,10 +128,12 @@ def take_step(session: Session) -> None:
     )
     session.replay.add(observation, episode.actions[-1], outcome)
 
-    if before >= 0 and before % run.horizon == 0:
-        session.updates_this_epoch = 0
-    if updates_due(schedule, before, session.updates_this_epoch):
-        learn(session)
+    if before >= 0:
+        if before % run.horizon == 0:
+            session.updates_this_epoch = 0
+        session.block_steps += 1
+        session.block_episodes += ends
+        end_block(session)
     session.step = before + 1
     if ends:
         finish_episode(session)
@@ -114,15 +148,43 @@ def choose_action(session: Session) -> np.ndarray:
     return np.asarray(session.learner.act(session.state, observation.astype(np.float32), time))
 
 
-def learn(session: Session) -> None:
+def end_block(session: Session) -> None:
+    """Make the updates that the collected steps have earned, if enough were collected."""
     schedule = session.schedule
-    rows = session.replay.sample(session.generator, schedule.updates_per_step, schedule.batch_size)
-    session.state, metrics = session.learner.update(session.state, rows, session.step)
+    in_steps = schedule.update_unit == "steps"
+    if (session.block_steps if in_steps else session.block_episodes) < schedule.update_every:
+        return
+    block = next_block(schedule, session.block_steps, session.updates_owed)
+    session.block_steps, session.block_episodes = 0, 0
+    session.updates_owed = block.owed
+    if updates_due(schedule, session.step, session.updates_this_epoch):
+        first = 0
+        for size in call_sizes(schedule, block.updates):
+            learn(session, size, first)
+            first += size
+
+
+def draw(session: Session, updates: int) -> np.ndarray:
+    """Batches for that many updates, [updates, batch, width]."""
+    schedule, config = session.schedule, session.run.config
+    indices = session.replay.draw(session.generator, updates, schedule.batch_size)
+    if schedule.target_steps == 1:
+        return session.replay.rows[indices]
+    discounts = Discounts(config.discount, config.cost_discount)
+    return session.replay.look_ahead(indices, schedule.target_steps, discounts)
+
+
+def learn(session: Session, updates: int, first: int) -> None:
+    """Some updates of a block, those from its `first` on, in one call."""
+    rows = draw(session, updates)
+    # The random key of a step's first call is folded from the step, of later ones from the count.
+    moment = session.step if first == 0 else -1 - session.updates
+    session.state, metrics = session.learner.update(session.state, rows, moment, first)
     values = np.asarray(metrics)
     check_metrics(session, values)
-    session.window.add(values)
-    session.updates += schedule.updates_per_step
-    session.updates_this_epoch += schedule.updates_per_step
+    session.window.add(values, updates)
+    session.updates += updates
+    session.updates_this_epoch += updates
 
 
 def finish_episode(session: Session) -> None:

@@ -1,9 +1,16 @@
 """Experience on the host: rows of float32, the oldest overwritten first."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from prudent.tasks.door import Outcome
 from prudent.types import row_width
+
+
+class Discounts(NamedTuple):
+    reward: float
+    cost: float
 
 
 class Replay:
@@ -52,9 +59,38 @@ class Replay:
         """Put rows back at their absolute index, as `read` gave them."""
         self.rows[np.arange(start, start + len(rows)) % self.capacity] = rows
 
-    def sample(self, generator: np.random.Generator, updates: int, batch: int) -> np.ndarray:
-        """[updates, batch, width], uniform and without repetition inside a batch."""
-        return self.rows[distinct(generator, self.size, updates, batch)]
+    def draw(self, generator: np.random.Generator, updates: int, batch: int) -> np.ndarray:
+        """Places of rows, [updates, batch], uniform and without repetition inside a batch."""
+        return distinct(generator, self.size, updates, batch)
+
+    def look_ahead(self, places: np.ndarray, steps: int, discounts: Discounts) -> np.ndarray:
+        """Rows [..., width] whose reward and cost are sums over up to `steps` rows from there on.
+
+        The next observation is the last one's, and the masks are multiplied with each other and
+        with the discounts passed over, so that one-step targets made of these rows are n-step
+        targets. A row continues another if it starts where that one ended.
+        """
+        start = self._observation_size + self._action_size
+        reward, cost, reward_continues, cost_continues, then = range(start, start + 5)
+        rows = self.rows[places]
+        newest = (self.added - 1) % self.capacity
+        open_ended = np.ones(places.shape, bool)
+        for _ in range(steps - 1):
+            following = self.rows[(places + 1) % self.capacity]
+            joins = (rows[..., then:] == following[..., : self._observation_size]).all(axis=-1)
+            open_ended &= joins & (places != newest)
+            longer = rows.copy()
+            for column, mask, discount in (
+                (reward, reward_continues, discounts.reward),
+                (cost, cost_continues, discounts.cost),
+            ):
+                weight = discount * rows[..., mask]
+                longer[..., column] += weight * following[..., column]
+                longer[..., mask] = weight * following[..., mask]
+            longer[..., then:] = following[..., then:]
+            rows = np.where(open_ended[..., None], longer, rows)
+            places = (places + 1) % self.capacity
+        return rows
 
 
 def distinct(generator: np.random.Generator, size: int, updates: int, batch: int) -> np.ndarray:

@@ -83,6 +83,9 @@ class Session:
     step: int  # environment steps after the warm-up; negative during it
     updates: int = 0
     updates_this_epoch: int = 0
+    block_steps: int = 0  # environment steps since the last block of updates
+    block_episodes: int = 0  # episodes that ended since then
+    updates_owed: float = 0.0  # the fraction of an update that the last block left
     history: list[dict[str, float]] = field(default_factory=list)  # of the last evaluations
     last_line: dict[str, Any] = field(default_factory=dict)  # the newest of progress.jsonl
     evaluation_doors: list[Door] = field(default_factory=list)
@@ -96,7 +99,7 @@ class Session:
 
     @property
     def work_in_window(self) -> Work:
-        return Work("updates", self.window.count * self.schedule.updates_per_step)
+        return Work("updates", self.window.count)
 
 
 def open_session(run: Run, task: Task, folder: Path, reporter: Reporter, warmup: Warmup) -> Session:
@@ -132,6 +135,9 @@ def open_session(run: Run, task: Task, folder: Path, reporter: Reporter, warmup:
         step=facts.get("step", -schedule.warmup_steps),
         updates=facts.get("updates", 0),
         updates_this_epoch=facts.get("updates_this_epoch", 0),
+        block_steps=facts.get("block_steps", 0),
+        block_episodes=facts.get("block_episodes", 0),
+        updates_owed=facts.get("updates_owed", 0.0),
         history=facts.get("history", []),
         last_line=facts.get("last_line", {}),
         last_checkpoint=facts.get("step"),
@@ -190,6 +196,9 @@ def save(session: Session) -> None:
     facts = {
         **common_facts(session),
         "updates_this_epoch": session.updates_this_epoch,
+        "block_steps": session.block_steps,
+        "block_episodes": session.block_episodes,
+        "updates_owed": session.updates_owed,
         "episode": episode.index,
         "generator": session.generator.bit_generator.state,
     }

@@ -1,0 +1,93 @@
+"""A few updates of an algorithm on random batches, laid out for a transcription to follow."""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from prudent.types import Spec, Transition
+
+SPEC = Spec(
+    observation_size=5,
+    action_size=2,
+    cost_budget=1.5,
+    action_scale=(0.4, 2.0),
+    action_centre=(0.0, 0.5),
+)
+ROWS = 7
+
+
+def batch_of(generator: np.random.Generator) -> Transition:
+    normal = lambda *shape: generator.normal(size=shape)  # noqa: E731
+    return Transition(
+        observation=normal(ROWS, 5),
+        action=np.tanh(normal(ROWS, 2)),
+        reward=normal(ROWS),
+        cost=np.abs(normal(ROWS)),
+        reward_continues=generator.integers(0, 2, ROWS).astype(float),
+        cost_continues=generator.integers(0, 2, ROWS).astype(float),
+        next_observation=normal(ROWS, 5),
+    )
+
+
+class Steps(NamedTuple):
+    before: Any
+    after: Any
+    batches: list[dict[str, np.ndarray]]
+    key: jax.Array
+    metrics: dict[str, jax.Array]
+
+    def keys(self, count: int):
+        """Each step's keys, split as the algorithm splits them."""
+        return [jax.random.split(key, count) for key in jax.random.split(self.key, 2)]
+
+    @staticmethod
+    def noise(key, *shape) -> np.ndarray:
+        return np.asarray(jax.random.normal(key, shape or (ROWS, 2)))
+
+
+def several_steps(factory, config, spec=SPEC, first=0) -> Steps:
+    """Three updates, so that moments, targets and multipliers are not at their origin, then two."""
+    algorithm = factory(replace(config, hidden=(8, 6)), spec)
+    generator = np.random.default_rng(1)
+    stack = lambda batches: jax.tree.map(lambda *a: np.stack(a), *batches)  # noqa: E731
+    before = jax.jit(algorithm.init)(jax.random.key(0))
+    warm = stack([batch_of(generator) for _ in range(3)])
+    before, _ = jax.jit(algorithm.update)(before, warm, jax.random.key(5))
+    batches, key = [batch_of(generator) for _ in range(2)], jax.random.key(7)
+    after, metrics = jax.jit(algorithm.update)(before, stack(batches), key, first)
+    return Steps(before, after, [batch._asdict() for batch in batches], key, metrics)
+
+
+def members(tree, size):
+    arrays = jax.tree.map(np.asarray, tree)
+    return [jax.tree.map(lambda a, i=i: a[i], arrays) for i in range(size)]
+
+
+def moments(name, trained, convert):
+    """Parameters and both of Adam's moments, as the transcription names them."""
+    adam = trained.optimiser[0]
+    trees = (trained[0], adam.mu, adam.nu)
+    return dict(zip((name, f"{name}_first", f"{name}_second"), map(convert, trees), strict=True))
+
+
+def network_state(state, sizes):
+    """The policy and the ensembles of a library's state in the transcription's form."""
+    result = moments("policy", state.policy, lambda tree: jax.tree.map(np.asarray, tree))
+    for name, size in sizes.items():
+        critic = getattr(state, name)
+        result |= moments(name, critic.online, lambda tree, size=size: members(tree, size))
+        result[f"{name[:-1]}_targets"] = members(critic.target, size)
+    return {**result, "count": int(state.updates)}
+
+
+def assert_same_state(found, expected):
+    for part, value in found.items():
+        jax.tree.map(
+            lambda a, b, part=part: np.testing.assert_allclose(
+                a, b, rtol=0, atol=1e-9, err_msg=part
+            ),
+            value,
+            expected[part],
+        )
