@@ -24,7 +24,13 @@ import tyro
 
 from prudent import backend
 from prudent.algorithms import ALGORITHMS
-from prudent.configs import CALConfig, OffPolicySchedule, SACPIDConfig, WCSACConfig
+from prudent.configs import (
+    CALConfig,
+    CVPOConfig,
+    OffPolicySchedule,
+    SACPIDConfig,
+    WCSACConfig,
+)
 from prudent.experiments.presets import BASELINES, settings
 from prudent.files import to_json
 
@@ -146,6 +152,22 @@ def wcsac_products(config: WCSACConfig, batch: int) -> list[Product]:
     ]
 
 
+def cvpo_products(config: CVPOConfig, batch: int) -> list[Product]:
+    """Critics: target at s', fit at (s, a), and the values of every weighed action. Policy: the
+    next actions, the old policy, and its own steps.
+    """
+    outputs = ACTION + ACTION * (ACTION + 1) // 2 if config.covariance == "full" else 2 * ACTION
+    policy = (OBSERVATION, *config.hidden, outputs)
+    critic, critics = (OBSERVATION + ACTION, *config.hidden, 1), config.reward_critics + 1
+    steps = config.policy_iterations
+    weighed = config.samples * batch
+    return [
+        *network_products("policy", policy, batch, Calls(2 + steps, steps, 0)),
+        *network_products("critics", critic, batch, Calls(2 * critics, critics, 0)),
+        *network_products("weighing critics", critic, weighed, Calls(critics, 0, 0)),
+    ]
+
+
 class Work(NamedTuple):
     """What one update cannot do without."""
 
@@ -157,6 +179,8 @@ PRODUCTS = {
     "cal": Work(cal_products, cal_bytes),
     "sac_pid": Work(sac_pid_products, lambda config: moved_bytes(config, 3)),
     "wcsac": Work(wcsac_products, lambda config: moved_bytes(config, 4)),
+    # Its policy moves several times, and so does the old one; only the first time is granted.
+    "cvpo": Work(cvpo_products, lambda config: moved_bytes(config, config.reward_critics + 1)),
 }
 
 

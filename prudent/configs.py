@@ -120,6 +120,63 @@ class WCSACConfig:
 
 
 @dataclass(frozen=True)
+class CVPOConfig:
+    """CVPO; the defaults are its Safety-Gym version, the velocity presets its MuJoCo version."""
+
+    hidden: tuple[int, ...] = (256, 256)
+    """Hidden layers of every network."""
+    policy_learning_rate: float = 2e-3
+    critic_learning_rate: float = 1e-3
+    discount: float = 0.99
+    """Reward discount (gamma)."""
+    cost_discount: float = 0.99
+    """Cost discount (gamma_c)."""
+    target_rate: float = 0.005
+    """Share of the online parameters that a target copy takes over at each update (tau)."""
+    cost_mask: Literal["task", "never"] = "task"
+    """Stop the cost target where the task says so (as CAL does), or never (the reference)."""
+    reward_critics: int = 2
+    """Reward critics, of which the lowest is believed."""
+    covariance: Literal["full", "diagonal"] = "full"
+    """Whether the policy's action dimensions may vary together."""
+
+    samples: int = 32
+    """Actions weighed per state (N)."""
+    selection_critics: Literal["target", "online"] = "target"
+    """Whose values weigh them."""
+    selection_divergence: float = 0.1
+    """How far the weighed actions may be from the old policy (epsilon)."""
+    dual_solver: Literal["newton", "adam"] = "newton"
+    """Solve the dual for each batch, or move its remembered variables by one step."""
+    dual_iterations: int = 10
+    """Steps of the solver; with adam always 1."""
+    dual_learning_rate: float = 0.02
+    """Adam's rate, if it is the solver."""
+    initial_selection_temperature: float = 0.1
+    initial_multiplier: float = 0.1
+    largest_dual: float = 1e5
+    """Bound of both dual variables."""
+
+    old_policy: Literal["drift", "copy"] = "drift"
+    """Whether the old policy follows the new at `target_rate`, or is a copy of what it was before
+    this block of updates."""
+    policy_iterations: int = 6
+    """Steps of the policy per update."""
+    mean_divergence: float = 1e-3
+    """How far the policy's mean may be from the old one's, as a divergence."""
+    spread_divergence: float = 1e-3
+    """The same for its covariance."""
+    trust_optimiser: Literal["sgd", "adam"] = "sgd"
+    """How the prices of these two divergences move."""
+    mean_trust_rate: float = 1.0
+    spread_trust_rate: float = 100.0
+    mean_trust_max: float = 0.1
+    spread_trust_max: float = 10.0
+    max_gradient_norm: float | None = 0.01
+    """Scale the policy's gradient down to this length."""
+
+
+@dataclass(frozen=True)
 class OffPolicySchedule:
     """When an off-policy learner collects, learns, is evaluated and saved. Counts are in
     environment steps after the warm-up unless they say otherwise.
@@ -240,7 +297,7 @@ class OnPolicySchedule:
 
 
 # What each algorithm and each training loop reads; `prudent.algorithms` says which goes with which.
-AlgorithmConfig = CALConfig | SACPIDConfig | WCSACConfig | OnPolicyConfig
+AlgorithmConfig = CALConfig | SACPIDConfig | WCSACConfig | CVPOConfig | OnPolicyConfig
 Schedule = OffPolicySchedule | OnPolicySchedule
 
 # Unchanged, these do not enter a run's identity, so that runs from before they existed keep theirs.

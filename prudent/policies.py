@@ -113,3 +113,85 @@ def gaussian(
         return jnp.clip(mean(params, observation), -1.0, 1.0)
 
     return Gaussian(init, sample, mode, log_density, divergence, entropy)
+
+
+class Moments(NamedTuple):
+    """A Gaussian over actions; its covariance is factor times factor transposed."""
+
+    mean: jax.Array  # [..., act]
+    factor: jax.Array  # [..., act, act], lower triangular
+
+
+class ConditionalGaussian(NamedTuple):
+    """A normal distribution whose mean and covariance both depend on the observation."""
+
+    init: Callable[[jax.Array], Params]
+    moments: Callable[[Params, jax.Array], Moments]  # params, observation
+
+
+def full_gaussian(spec: Spec, hidden: Sequence[int], style: str) -> ConditionalGaussian:
+    """Mean 2 sigmoid(x) - 1, any covariance; not squashed, so the environment clips."""
+    size = spec.action_size
+    network = mlp((spec.observation_size, *hidden, size + size * (size + 1) // 2), STYLES[style])
+    rows, columns = jnp.tril_indices(size)
+
+    def moments(params: Params, observation: jax.Array) -> Moments:
+        raw = network.apply(params, observation)
+        mean = 2.0 * jax.nn.sigmoid(jnp.clip(raw[..., :size], -5.0, 5.0)) - 1.0
+        entries = jnp.clip(raw[..., size:], -5.0, 20.0)
+        on_diagonal = (rows == columns)[(None,) * (entries.ndim - 1)]
+        entries = jnp.where(on_diagonal, jax.nn.softplus(entries) + 1e-4, entries)
+        empty = jnp.zeros((*entries.shape[:-1], size, size), entries.dtype)
+        return Moments(mean, empty.at[..., rows, columns].set(entries))
+
+    return ConditionalGaussian(network.init, moments)
+
+
+def diagonal_gaussian(spec: Spec, hidden: Sequence[int], style: str) -> ConditionalGaussian:
+    """Mean tanh(x), independent dimensions; not squashed, so the environment clips."""
+    sizes = (spec.observation_size, *hidden, spec.action_size)
+    network = mlp(sizes, STYLES[style], heads=2)
+
+    def moments(params: Params, observation: jax.Array) -> Moments:
+        mean, log_std = jnp.split(network.apply(params, observation), 2, axis=-1)
+        std = jnp.exp(jnp.clip(log_std, LOG_STD_MIN, LOG_STD_MAX))
+        return Moments(jnp.tanh(mean), jnp.vectorize(jnp.diag, signature="(n)->(n,n)")(std))
+
+    return ConditionalGaussian(network.init, moments)
+
+
+def perturbed(moments: Moments, noise: jax.Array) -> jax.Array:
+    """The actions that standard normal noise [..., act] makes."""
+    return moments.mean + jnp.einsum("...ij,...j->...i", moments.factor, noise)
+
+
+def whitened(factor: jax.Array, difference: jax.Array) -> jax.Array:
+    """The inverse of `factor` [B, act, act] times `difference` [B, act, N]."""
+    return jax.lax.linalg.triangular_solve(factor, difference, left_side=True, lower=True)
+
+
+def log_determinant(factor: jax.Array) -> jax.Array:
+    """Of the factor, so half that of the covariance: [..., act, act] -> [...]."""
+    return jnp.sum(jnp.log(jnp.diagonal(factor, axis1=-2, axis2=-1)), axis=-1)
+
+
+def log_density(moments: Moments, actions: jax.Array) -> jax.Array:
+    """Of actions [N, B, act] under Gaussians [B]: [N, B]."""
+    difference = jnp.moveaxis(actions - moments.mean[None], 0, -1)  # [B, act, N]
+    square = jnp.sum(whitened(moments.factor, difference) ** 2, axis=1).T
+    constant = 0.5 * actions.shape[-1] * jnp.log(2.0 * jnp.pi)
+    return -0.5 * square - log_determinant(moments.factor)[None] - constant
+
+
+def mean_divergence(old: Moments, new: Moments) -> jax.Array:
+    """KL(old | new) if only the mean had moved, averaged over the batch."""
+    shift = whitened(old.factor, (new.mean - old.mean)[..., None])
+    return 0.5 * jnp.mean(jnp.sum(shift**2, axis=(-2, -1)))
+
+
+def spread_divergence(old: Moments, new: Moments) -> jax.Array:
+    """KL(old | new) if only the covariance had moved, averaged over the batch."""
+    ratio = whitened(new.factor, old.factor)
+    logs = 2.0 * (log_determinant(new.factor) - log_determinant(old.factor))
+    size = old.mean.shape[-1]
+    return 0.5 * jnp.mean(logs - size + jnp.sum(ratio**2, axis=(-2, -1)))

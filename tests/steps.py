@@ -82,11 +82,11 @@ def network_state(state, sizes):
     return {**result, "count": int(state.updates)}
 
 
-def assert_same_state(found, expected):
+def assert_same_state(found, expected, atol=1e-9):
     for part, value in found.items():
         jax.tree.map(
             lambda a, b, part=part: np.testing.assert_allclose(
-                a, b, rtol=0, atol=1e-9, err_msg=part
+                a, b, rtol=0, atol=atol, err_msg=part
             ),
             value,
             expected[part],

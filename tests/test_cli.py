@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -9,7 +10,7 @@ from prudent.algorithms import ALGORITHMS
 from prudent.bench import cal_bytes, cal_products
 from prudent.cli import main
 from prudent.configs import CALConfig
-from prudent.experiments.presets import PRESETS, settings
+from prudent.experiments.presets import BASELINES, PRESETS, settings
 from prudent.tasks import TASKS
 
 
@@ -131,6 +132,32 @@ def test_preset_values_by_the_table():
     assert (config.convexity, config.cost_critics, config.cost_network) == (100.0, 8, "silu-normal")
     config, schedule = settings("cal", "paper", "point-push1")
     assert (config.conservatism, config.cost_critics, schedule.steps) == (0.8, 6, 200_000)
+
+
+@pytest.mark.parametrize("algorithm", BASELINES)
+@pytest.mark.parametrize("task", ["hopper-velocity", "halfcheetah-velocity", "point-button2"])
+def test_matched_presets_have_the_schedule_of_cal(algorithm, task):
+    _, head = settings("cal", "head", task)
+    config, schedule = settings(algorithm, "matched", task)
+    assert replace(schedule, target_steps=1) == head
+    assert config == settings(algorithm, "paper", task)[0]
+
+
+def test_baseline_values_by_the_table():
+    _, schedule = settings("sac-pid", "paper", "point-button1")
+    assert (schedule.updates_per_step, schedule.update_every) == (0.13325, 20)
+    assert (schedule.batch_size, schedule.replay_capacity) == (300, 20_000)
+    assert settings("sac-pid", "paper", "point-button2")[1].updates_per_step == 20
+    config, schedule = settings("wcsac", "paper", "hopper-velocity")
+    assert (config.risk_level, schedule.batch_size, schedule.update_every) == (0.1, 256, 100)
+    config, schedule = settings("cvpo", "paper", "point-push1")
+    assert (config.dual_solver, config.covariance, config.samples) == ("newton", "full", 32)
+    assert (schedule.updates_per_step, schedule.target_steps) == (0.13325, 1)
+    config, schedule = settings("cvpo", "paper", "ant-velocity")
+    assert (config.dual_solver, config.covariance, config.samples) == ("adam", "diagonal", 32)
+    assert (schedule.updates_per_step, schedule.update_every, schedule.target_steps) == (0.5, 1, 3)
+    assert schedule.timeout_is_terminal
+    assert settings("cvpo", "matched", "humanoid-velocity")[0].samples == 64
 
 
 def test_roofline_counts_by_hand():

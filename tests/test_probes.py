@@ -8,7 +8,7 @@ from probes import ACTIVE, DELAYED, INFEASIBLE, SLACK
 from support import small_run, train_quietly
 
 import prudent
-from prudent.configs import CALConfig
+from prudent.configs import CALConfig, SACPIDConfig, WCSACConfig
 from prudent.experiments.presets import VARIANTS
 from prudent.tasks.door import open_door
 from prudent.tasks.orbit import BUDGET, best_return
@@ -26,10 +26,18 @@ CONFIG = CALConfig(
     multiplier_learning_rate=3e-3,
     dual_action="policy",
 )
+OTHERS = {
+    "sac-pid": SACPIDConfig(hidden=(32, 32)),
+    # Risk neutral, since the answers are for means, and never paid for cost.
+    "wcsac": WCSACConfig(
+        hidden=(32, 32), multiplier_learning_rate=3e-3, risk_level=1.0, clip_damping=True
+    ),
+}
 
 
 def solve(task, algorithm, folder, steps, **values):
-    config = replace(CONFIG, **{**VARIANTS[algorithm], **values})
+    config = OTHERS.get(algorithm, CONFIG)
+    config = replace(config, **{**VARIANTS.get(algorithm, {}), **values})
     run = small_run(
         task, algorithm, config=config, steps=steps, warmup_steps=200, updates_per_step=4,
         batch_size=32, replay_capacity=500, updates_cap=None, evaluate_every=steps // 10,
@@ -50,6 +58,7 @@ ONE_IS_QUICK = [
     "cal",
     pytest.param("sac-lag", marks=pytest.mark.slow),
     pytest.param("ucb", marks=pytest.mark.slow),
+    pytest.param("sac-pid", marks=pytest.mark.slow),
 ]
 
 
@@ -62,7 +71,7 @@ def test_active_constraint(algorithm, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("algorithm", ["cal", "sac-lag", "ucb", "sac"])
+@pytest.mark.parametrize("algorithm", ["cal", "sac-lag", "ucb", "sac", *OTHERS])
 def test_slack_constraint_is_ignored(algorithm, tmp_path):
     policy, last = solve(SLACK, algorithm, tmp_path / "run", 1500)
     assert first_action(policy, 1) == pytest.approx(0.5, abs=0.1)
@@ -77,7 +86,7 @@ def test_unconstrained_sac_breaks_the_active_constraint(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("algorithm", ["cal", "sac-lag", "ucb"])
+@pytest.mark.parametrize("algorithm", ["cal", "sac-lag", "ucb", "sac-pid"])
 def test_infeasible_constraint_is_broken_as_little_as_possible_and_reported(algorithm, tmp_path):
     policy, last = solve(INFEASIBLE, algorithm, tmp_path / "run", 2500)
     assert first_action(policy, 1) < -0.9
@@ -86,7 +95,7 @@ def test_infeasible_constraint_is_broken_as_little_as_possible_and_reported(algo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("algorithm", ["cal", "sac-lag", "ucb"])
+@pytest.mark.parametrize("algorithm", ["cal", "sac-lag", "ucb", "sac-pid"])
 def test_delayed_cost_is_foreseen(algorithm, tmp_path):
     policy, _ = solve(DELAYED, algorithm, tmp_path / "run", 3000)
     assert first_action(policy, 2) == pytest.approx(-0.25, abs=0.1)

@@ -111,10 +111,16 @@ def test_the_loop_keeps_the_schedule(name, tmp_path):
     assert int(session.state.updates) == expected[-1]
 
 
-@pytest.mark.parametrize("name", SCHEDULES)
-def test_resumed_inside_a_block_as_if_it_had_never_stopped(name, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "algorithm"),
+    [
+        *((name, "cal") for name in SCHEDULES),
+        *(("blocks of episodes", algorithm) for algorithm in ("sac-pid", "wcsac", "cvpo")),
+    ],
+)
+def test_resumed_inside_a_block_as_if_it_had_never_stopped(name, algorithm, tmp_path):
     options = {"steps": 61, "checkpoint_every": 9, "target_steps": 3, "updates_cap": None}
-    run = small_run(DELAYED, **{**options, **SCHEDULES[name][0]})
+    run = small_run(DELAYED, algorithm, **{**options, **SCHEDULES[name][0]})
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     train_quietly(run, DELAYED, whole)
     shutil.copytree(whole, cut)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from prudent.configs import (
     AlgorithmConfig,
     CALConfig,
+    CVPOConfig,
     OffPolicySchedule,
     OnPolicyConfig,
     OnPolicySchedule,
@@ -41,6 +42,9 @@ ALGORITHMS = {
     ),
     "wcsac": Entry(
         WCSACConfig, OffPolicySchedule, "wcsac", "SAC that bounds the mean of the worst outcomes"
+    ),
+    "cvpo": Entry(
+        CVPOConfig, OffPolicySchedule, "cvpo", "constrained variational policy optimisation"
     ),
 }
 ON_POLICY = {

@@ -113,9 +113,52 @@ BASELINES: dict[str, dict[str, Any]] = {
         "updates_cap": None,
         "batch_size": 256,
     },
+    "cvpo": {
+        "warmup_steps": 0,
+        "updates_per_step": 0.13325,
+        "update_every": 20,
+        "update_unit": "episodes",
+        "updates_cap": None,
+        "batch_size": 300,
+        "replay_capacity": 80_000,
+    },
+}
+# CVPO's MuJoCo version: another code base, which the paper ran with changes of its own.
+CVPO_VELOCITY: dict[str, Any] = {
+    "hidden": (128, 128),
+    "policy_learning_rate": 5e-4,
+    "target_rate": 0.05,
+    "reward_critics": 1,
+    "covariance": "diagonal",
+    "samples": 16,
+    "selection_critics": "online",
+    "selection_divergence": 0.02,
+    "dual_solver": "adam",
+    "initial_selection_temperature": 1.0,
+    "initial_multiplier": 0.0,
+    "largest_dual": 20.0,
+    "old_policy": "copy",
+    "policy_iterations": 1,
+    "mean_divergence": 0.005,
+    "spread_divergence": 0.005,
+    "trust_optimiser": "adam",
+    "mean_trust_rate": 0.1,
+    "spread_trust_rate": 0.1,
+    "mean_trust_max": 0.5,
+    "spread_trust_max": 0.5,
+    "max_gradient_norm": None,
+    "target_steps": 3,
+}
+CVPO_VELOCITY_SCHEDULE: dict[str, Any] = {
+    "updates_per_step": 0.5,
+    "update_every": 1,
+    "batch_size": 256,
+    "replay_capacity": 200_000,
 }
 BASELINE_TASKS: dict[tuple[str, str], dict[str, Any]] = {
     ("sac-pid", "point-button2"): {"updates_per_step": 20},
+    ("cvpo", "ant-velocity"): {"samples": 32},
+    ("cvpo", "humanoid-velocity"): {"samples": 64},
 }
 
 # The tutorial is meant to be quick: small networks, a short warm-up, a short memory (its best
@@ -171,14 +214,22 @@ def check_preset(preset: str, known: tuple[str, ...], task: str) -> None:
 
 def baseline_values(algorithm: str, preset: str, task: str) -> dict[str, Any]:
     check_preset(preset, BASELINE_PRESETS, task)
-    values: dict[str, Any] = {}
-    if preset == "paper":
-        values = {**FAMILIES[family(task)], **BASELINES[algorithm]}
-        values |= BASELINE_TASKS.get((algorithm, base_of(task)), {})
-    elif preset == "matched" or task == "orbit":
-        values = preset_values("head" if preset == "matched" else "default", task)
     entry = ALGORITHMS[algorithm]
-    own = {field.name for part in (entry.config, entry.schedule) for field in fields(part)}
+    in_config = {field.name for field in fields(entry.config)}
+    if preset == "default":
+        values = preset_values(preset, task)
+    else:
+        on_mujoco = algorithm == "cvpo" and family(task) == "velocity"
+        version = CVPO_VELOCITY if on_mujoco else {}
+        for_task = BASELINE_TASKS.get((algorithm, base_of(task)), {})
+        if preset == "paper":
+            schedule = {**FAMILIES[family(task)], **BASELINES[algorithm]}
+            schedule |= CVPO_VELOCITY_SCHEDULE if on_mujoco else {}
+            values = {**version, **schedule, **for_task}
+        else:
+            of_config = {name: value for name, value in for_task.items() if name in in_config}
+            values = {**version, **of_config, **preset_values("head", task)}
+    own = in_config | {field.name for field in fields(entry.schedule)}
     return {name: value for name, value in values.items() if name in own}
 
 

@@ -163,10 +163,18 @@ def test_unknown_choices_are_refused(option):
         NavigationEnv(**{option: "nonsense"})
 
 
-@pytest.mark.parametrize("mode", ["sync", "async"])
-def test_works_in_gymnasiums_vectors(mode):
+@pytest.mark.parametrize(
+    ("mode", "options"),
+    # Forking a process in which JAX runs would be a warning, and may be a deadlock.
+    [("sync", {}), ("async", {"context": "spawn"})],
+)
+def test_works_in_gymnasiums_vectors(mode, options):
     vector = gymnasium.make_vec(
-        "Prudent/PointButton1-v0", num_envs=2, vectorization_mode=mode, layout="random"
+        "Prudent/PointButton1-v0",
+        num_envs=2,
+        vectorization_mode=mode,
+        vector_kwargs=options,
+        layout="random",
     )
     single = make("PointButton1", layout="random")
     try:

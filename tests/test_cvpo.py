@@ -1,0 +1,344 @@
+"""CVPO: its dual, its divergences, and one update against a transcription."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from steps import ROWS, SPEC, assert_same_state, moments, network_state, several_steps
+from transcription import Adam, backward, fit, forward, step_layers, track, values
+
+from prudent.algorithms.cvpo import (
+    Dual,
+    Limits,
+    Weighed,
+    cvpo,
+    dual_slopes,
+    dual_value,
+    log_selection,
+    solve_dual,
+)
+from prudent.configs import CVPOConfig
+from prudent.experiments.presets import settings
+from prudent.policies import Moments, log_density, mean_divergence, spread_divergence
+
+
+def problem(seed, budget=0.8, samples=16, rows=20):
+    generator = np.random.default_rng(seed)
+    values = Weighed(
+        jnp.asarray(3.0 * generator.normal(size=(samples, rows))),
+        jnp.asarray(generator.normal(size=(samples, rows)) ** 2),
+    )
+    return values, Limits(0.1, budget, 1e5)
+
+
+def at(eta, multiplier):
+    return Dual(jnp.asarray(eta), jnp.asarray(multiplier))
+
+
+def plain_dual(point, values, limits):
+    """D as printed, in numpy, with the largest score taken out."""
+    eta, multiplier = point
+    score = np.asarray(values.reward) - multiplier * np.asarray(values.cost)
+    largest = score.max(0)
+    inner = np.log(np.mean(np.exp((score - largest) / eta), axis=0))
+    linear = eta * limits.divergence + multiplier * limits.cost_budget
+    return linear + largest.mean() + eta * inner.mean()
+
+
+def test_the_dual_is_as_printed(float64):
+    values, limits = problem(0)
+    for point in ((0.5, 0.2), (1e-6, 3.0), (40.0, 0.0)):
+        expected = plain_dual(point, values, limits)
+        assert float(dual_value(at(*point), values, limits)) == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_dual_is_convex(float64):
+    values, limits = problem(1)
+    generator = np.random.default_rng(0)
+    height = jax.jit(lambda dual: dual_value(dual, values, limits))
+    for _ in range(50):
+        ends = np.exp(generator.uniform(-3, 3, (2, 2)))
+        share = generator.uniform()
+        between = share * ends[0] + (1 - share) * ends[1]
+        chord = share * height(at(*ends[0])) + (1 - share) * height(at(*ends[1]))
+        assert height(at(*between)) <= chord + 1e-9
+
+
+def test_slopes_and_curvature_are_those_of_the_dual(float64):
+    values, limits = problem(2)
+    height = lambda point: dual_value(Dual(point[0], point[1]), values, limits)  # noqa: E731
+    for point in ((0.5, 0.2), (3.0, 1.0)):
+        x = jnp.asarray(point)
+        found = dual_slopes(at(*point), values, limits)
+        np.testing.assert_allclose(found.gradient, jax.grad(height)(x), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found.curvature, jax.hessian(height)(x), rtol=1e-8, atol=1e-12)
+        assert np.linalg.eigvalsh(found.curvature).min() >= 0
+
+
+CASES = {"active": (3, 0.8), "slack": (3, 5.0), "tight": (4, 0.6)}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("start", [(0.1, 0.1), (1e-6, 0.0), (100.0, 50.0)])
+def test_newton_agrees_with_scipy(name, start, float64):
+    seed, budget = CASES[name]
+    values, limits = problem(seed, budget)
+    solved = jax.jit(lambda dual: solve_dual(dual, values, limits, 60))(at(*start))
+    reference = min(
+        (
+            minimize(
+                plain_dual, guess, args=(values, limits), method="L-BFGS-B",
+                bounds=[(1e-6, 1e5), (0, 1e5)], options={"ftol": 1e-15, "gtol": 1e-9},
+            )
+            for guess in ((1.0, 1.0), (0.3, 10.0))
+        ),
+        key=lambda found: found.fun,
+    )  # fmt: skip
+    height = plain_dual([float(x) for x in solved], values, limits)
+    assert height <= reference.fun + 1e-7
+    np.testing.assert_allclose(np.array(solved), reference.x, rtol=1e-3, atol=1e-3)
+
+    # At the optimum the selection keeps its divergence, and the budget where cost has a price.
+    weights = jnp.exp(log_selection(solved, values))
+    np.testing.assert_allclose(weights.sum(0), 1.0, rtol=1e-9)
+    cost = float(jnp.mean(jnp.sum(weights * values.cost, axis=0)))
+    slope = float(dual_slopes(solved, values, limits).gradient[1])
+    assert slope == pytest.approx(budget - cost, abs=1e-9)
+    if float(solved.multiplier) > 0:
+        assert cost == pytest.approx(budget, abs=1e-4)
+    else:
+        assert cost < budget
+
+
+def test_ten_iterations_from_the_last_batch_are_enough():
+    """In float32, as in training: a slightly different batch is solved from the last solution."""
+    values, limits = problem(5)
+    values = jax.tree.map(lambda x: x.astype(jnp.float32), values)
+    solved = solve_dual(at(0.1, 0.1), values, limits, 10)
+    near = jax.tree.map(lambda x: 1.02 * x, values)
+    for _ in range(2):
+        solved = solve_dual(solved, near, limits, 10)
+    assert np.abs(np.asarray(dual_slopes(solved, near, limits).gradient)).max() < 1e-2
+
+
+def gaussians(seed, rows=4, size=3):
+    generator = np.random.default_rng(seed)
+    factor = np.tril(generator.normal(size=(rows, size, size)))
+    factor[:, range(size), range(size)] = 0.3 + generator.uniform(size=(rows, size))
+    return Moments(jnp.asarray(generator.normal(size=(rows, size))), jnp.asarray(factor))
+
+
+def covariance(moments, row):
+    factor = np.asarray(moments.factor[row])
+    return factor @ factor.T
+
+
+def test_density_and_divergences_by_their_closed_forms(float64):
+    old, new = gaussians(0), gaussians(1)
+    actions = np.random.default_rng(2).normal(size=(5, 4, 3))
+    densities, by_mean, by_spread = np.zeros((5, 4)), [], []
+    for row in range(4):
+        sigma, sigma_old = covariance(new, row), covariance(old, row)
+        inverse = np.linalg.inv(sigma)
+        for n in range(5):
+            d = actions[n, row] - np.asarray(new.mean[row])
+            constant = 3 * np.log(2 * np.pi) + np.log(np.linalg.det(sigma))
+            densities[n, row] = -0.5 * (d @ inverse @ d + constant)
+        shift = np.asarray(new.mean[row] - old.mean[row])
+        by_mean.append(0.5 * shift @ np.linalg.inv(sigma_old) @ shift)
+        ratio = np.linalg.det(sigma) / np.linalg.det(sigma_old)
+        by_spread.append(0.5 * (np.log(ratio) - 3 + np.trace(inverse @ sigma_old)))
+    np.testing.assert_allclose(log_density(new, jnp.asarray(actions)), densities, rtol=1e-9)
+    assert float(mean_divergence(old, new)) == pytest.approx(np.mean(by_mean))
+    assert float(spread_divergence(old, new)) == pytest.approx(np.mean(by_spread))
+    assert float(mean_divergence(old, old)) == 0.0
+    assert float(spread_divergence(old, old)) == pytest.approx(0.0, abs=1e-12)
+
+
+def plain(state, reward_critics):
+    to_numpy = lambda tree: jax.tree.map(np.asarray, tree)  # noqa: E731
+    adam = state.policy.optimiser
+    if not hasattr(adam[0], "mu"):  # behind the clipping of the gradient
+        state = state._replace(policy=state.policy._replace(optimiser=adam[1]))
+    return {
+        **network_state(state, {"rewards": reward_critics, "costs": 1}),
+        **moments("dual", state.dual, lambda dual: np.array(dual)),
+        "old_policy": to_numpy(state.old_policy),
+        **{name: trust_of(getattr(state, name)) for name in ("mean_trust", "spread_trust")},
+    }
+
+
+def trust_of(state):
+    moving = getattr(state.optimiser[0], "mu", 0.0), getattr(state.optimiser[0], "nu", 0.0)
+    return np.array([state.parameter, *moving])
+
+
+def shape_of(layers, observation, covariance):
+    """Mean and factor of the policy's Gaussian, from the equations."""
+    raw, tape = forward(layers, observation, "relu")
+    if covariance == "diagonal":
+        std = np.exp(np.clip(raw[:, 2:], -20, 2))
+        return np.tanh(raw[:, :2]), std[:, :, None] * np.eye(2), raw, tape
+    entries = np.clip(raw[:, 2:], -5, 20)
+    factor = np.zeros((len(raw), 2, 2))
+    factor[:, 0, 0] = np.logaddexp(0, entries[:, 0]) + 1e-4
+    factor[:, 1, 0] = entries[:, 1]
+    factor[:, 1, 1] = np.logaddexp(0, entries[:, 2]) + 1e-4
+    return 2 / (1 + np.exp(-np.clip(raw[:, :2], -5, 5))) - 1, factor, raw, tape
+
+
+def executed(action):
+    return np.array(SPEC.action_scale) * np.clip(action, -1, 1) + np.array(SPEC.action_centre)
+
+
+def transcribed_step(state, batch, noise, config, index):
+    """Critics, E-step, M-step, targets; gradients of the M-step by hand through the factor."""
+    new = {"count": state["count"] + 1}
+    state = dict(state)
+    if config.old_policy == "copy" and index == 0:
+        state["old_policy"] = state["policy"]
+        state |= {"mean_trust": np.zeros(3), "spread_trust": np.zeros(3), "made": 0}
+    join = lambda o, a: np.concatenate([o, executed(a)], axis=1)  # noqa: E731
+    draw = lambda mean, factor, n: mean + np.einsum("bij,bj->bi", factor, n)  # noqa: E731
+
+    # critics
+    mean, factor, *_ = shape_of(state["policy"], batch["next_observation"], config.covariance)
+    then = [join(batch["next_observation"], draw(mean, factor, n)) for n in noise[:2]]
+    now = join(batch["observation"], batch["action"])
+    y_reward = values(state["reward_targets"], then[0]).min(0)
+    y_reward = batch["reward"] + config.discount * batch["reward_continues"] * y_reward
+    y_cost = batch["cost_continues"] * values(state["cost_targets"], then[1])
+    y_cost = batch["cost"] + config.cost_discount * y_cost
+    critics = len(state["rewards"])
+    fit(state, new, "rewards", now, [y_reward] * critics, rate=config.critic_learning_rate)
+    fit(state, new, "costs", now, y_cost, rate=config.critic_learning_rate)
+
+    # E-step
+    observation = batch["observation"]
+    old_mean, old_factor, *_ = shape_of(state["old_policy"], observation, config.covariance)
+    actions = np.stack([draw(old_mean, old_factor, n) for n in noise[2:]])
+    online = config.selection_critics == "online"
+    sources = (new["rewards"], new["costs"]) if online else (
+        state["reward_targets"], state["cost_targets"]
+    )  # fmt: skip
+    inputs = [join(observation, a) for a in actions]
+    weighed = Weighed(*(np.stack([values(q, x).min(0) for x in inputs]) for q in sources))
+    limits = Limits(config.selection_divergence, SPEC.cost_budget, config.largest_dual)
+    if config.dual_solver == "adam":
+        slope = numerical_gradient(lambda x: plain_dual(x, weighed, limits), state["dual"])
+        adam = Adam(config.dual_learning_rate, None, None, new["count"])
+        moved = adam.step(state["dual"], slope, state["dual_first"], state["dual_second"])
+        dual, new["dual_first"], new["dual_second"] = moved
+        new["dual"] = np.clip(dual, [1e-6, 0.0], config.largest_dual)
+    else:  # compared with SciPy above
+        start = at(*state["dual"])
+        new["dual"] = np.array(solve_dual(start, weighed, limits, config.dual_iterations))
+        new["dual_first"], new["dual_second"] = state["dual_first"], state["dual_second"]
+    score = (weighed.reward - new["dual"][1] * weighed.cost) / new["dual"][0]
+    weights = np.exp(score - score.max(0))
+    weights = weights / weights.sum(0)
+
+    # M-step
+    old = {"mean": old_mean, "factor": old_factor}
+    fitting = {name: state[name] for name in ("policy", "policy_first", "policy_second")}
+    trust = {name: state[name] for name in ("mean_trust", "spread_trust", "made")}
+    made = state["count"] * config.policy_iterations
+    for iteration in range(config.policy_iterations):
+        fitting, trust = transcribed_fit(
+            fitting, trust, observation, old, actions, weights, config, made + iteration + 1
+        )
+    new |= {**fitting, **trust}
+    track(state, new, "rewards", "reward_targets", config.target_rate)
+    track(state, new, "costs", "cost_targets", config.target_rate)
+    rate = config.target_rate if config.old_policy == "drift" else 0.0
+    wrapped = {"old": [state["old_policy"]]}
+    track(wrapped, moving := {"policy": [new["policy"]]}, "policy", "old", rate)
+    new["old_policy"] = moving["old"][0]
+    return new
+
+
+def numerical_gradient(function, x, step=1e-6):
+    """Central differences."""
+    slope = np.zeros_like(x)
+    for place in np.ndindex(x.shape):
+        shift = np.zeros_like(x)
+        shift[place] = step
+        slope[place] = (function(x + shift) - function(x - shift)) / (2 * step)
+    return slope
+
+
+def transcribed_fit(fitting, trust, observation, old, actions, weights, config, count):
+    """One step of the policy; its loss at the network's output by differences, then by hand."""
+    raw, tape = forward(fitting["policy"], observation, "relu")
+    old_inverse = np.linalg.inv(old["factor"])
+
+    def gaussian(raw_output):
+        identity = [{"weight": np.eye(raw.shape[1]), "bias": np.zeros(raw.shape[1])}]
+        return shape_of(identity, raw_output, config.covariance)[:2]
+
+    def likelihood(mean, factor):
+        inverse = np.linalg.inv(factor)
+        square = (np.einsum("bij,nbj->nbi", inverse, actions - mean) ** 2).sum(-1)
+        return -0.5 * square - np.log(np.linalg.det(factor)) - np.log(2 * np.pi)
+
+    def divergences(mean, factor):
+        shift = np.einsum("bij,bj->bi", old_inverse, mean - old["mean"])
+        ratio = np.linalg.inv(factor) @ old["factor"]
+        logs = 2 * np.log(np.linalg.det(factor) / np.linalg.det(old["factor"]))
+        spread = 0.5 * np.mean(logs - 2 + (ratio**2).sum((1, 2)))
+        return np.array([0.5 * np.mean((shift**2).sum(1)), spread])
+
+    apart = divergences(*gaussian(raw))
+    new_trust, prices = {}, []
+    for name, moved, allowed, rate, upper in (
+        ("mean_trust", apart[0], config.mean_divergence, config.mean_trust_rate,
+         config.mean_trust_max),
+        ("spread_trust", apart[1], config.spread_divergence, config.spread_trust_rate,
+         config.spread_trust_max),
+    ):  # fmt: skip
+        price, first, second = trust[name]
+        if config.trust_optimiser == "sgd":
+            price = price + rate * (moved - allowed)
+        else:
+            adam = Adam(rate, None, None, trust["made"] + 1)
+            price, first, second = adam.step(price, allowed - moved, first, second)
+        new_trust[name] = np.array([np.clip(price, 0, upper), first, second])
+        prices.append(new_trust[name][0])
+
+    def loss(raw_output):
+        mean, factor = gaussian(raw_output)
+        fit_of = likelihood(mean, old["factor"]) + likelihood(old["mean"], factor)
+        return divergences(mean, factor) @ prices - np.mean(weights * fit_of)
+
+    gradients, _ = backward(fitting["policy"], tape, numerical_gradient(loss, raw), "relu")
+    if config.max_gradient_norm is not None:
+        norm = np.sqrt(sum((part**2).sum() for layer in gradients for part in layer.values()))
+        shrink = min(1.0, config.max_gradient_norm / norm)
+        gradients = [{name: shrink * part for name, part in layer.items()} for layer in gradients]
+    new = {"count": count}
+    step_layers(fitting, new, "policy", None, gradients, config.policy_learning_rate)
+    del new["count"]
+    return new, {**new_trust, "made": trust["made"] + 1}
+
+
+VERSIONS = {
+    "Safety-Gym": CVPOConfig(samples=5),
+    "MuJoCo": settings("cvpo", "paper", "hopper-velocity")[0],
+}
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+def test_two_steps_equal_the_transcription(name, float64):
+    config = VERSIONS[name]
+    steps = several_steps(cvpo, config)
+    expected = plain(steps.before, config.reward_critics)
+    expected["made"] = 3 * config.policy_iterations
+    for index, (batch, key) in enumerate(
+        zip(steps.batches, jax.random.split(steps.key, 2), strict=True)
+    ):
+        noise = np.asarray(jax.random.normal(key, (2 + config.samples, ROWS, 2)))
+        expected = transcribed_step(expected, batch, noise, config, index)
+    # Newton's last digits hang on which of several all but equal candidates is the lowest.
+    atol = 1e-8 if config.dual_solver == "newton" else 1e-9
+    assert_same_state(plain(steps.after, config.reward_critics), expected, atol)
