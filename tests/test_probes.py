@@ -8,7 +8,7 @@ from probes import ACTIVE, DELAYED, INFEASIBLE, SLACK
 from support import small_run, train_quietly
 
 import prudent
-from prudent.configs import CALConfig, SACPIDConfig, WCSACConfig
+from prudent.configs import CALConfig, CVPOConfig, SACPIDConfig, WCSACConfig
 from prudent.experiments.presets import VARIANTS
 from prudent.tasks.door import open_door
 from prudent.tasks.orbit import BUDGET, best_return
@@ -32,6 +32,7 @@ OTHERS = {
     "wcsac": WCSACConfig(
         hidden=(32, 32), multiplier_learning_rate=3e-3, risk_level=1.0, clip_damping=True
     ),
+    "cvpo": CVPOConfig(hidden=(32, 32), samples=16),
 }
 
 
@@ -59,6 +60,7 @@ ONE_IS_QUICK = [
     pytest.param("sac-lag", marks=pytest.mark.slow),
     pytest.param("ucb", marks=pytest.mark.slow),
     pytest.param("sac-pid", marks=pytest.mark.slow),
+    pytest.param("cvpo", marks=pytest.mark.slow),
 ]
 
 
