@@ -124,13 +124,14 @@ def estimate(config: OnPolicyConfig, parts: Parts, state: ActorCritic, rollout: 
         (config.cost_discount, config.cost_trace_decay),
     )
     cost_scaled = standardised(cost, 1e-6) if config.standardise_cost else centred(cost)
+    reward_scaled = standardised(reward) if config.standardise_reward else centred(reward)
     density = parts.policy.log_density(state.policy.params, now, rollout.action)
     nothing = jnp.zeros_like(reward)
     return Batch(
         observation=flat(now),
         action=flat(rollout.action),
         log_density=flat(density),
-        reward_advantage=flat(standardised(reward)),
+        reward_advantage=flat(reward_scaled),
         cost_advantage=flat(cost_scaled),
         reward_target=flat(reward + values),
         cost_target=flat(cost + cost_values),

@@ -231,8 +231,10 @@ class OnPolicyConfig:
     trace_decay: float = 0.95
     """How far a reward's surprise reaches back (lambda of GAE)."""
     cost_trace_decay: float = 0.95
+    standardise_reward: bool = True
+    """Divide reward advantages by their standard deviation; else they are only centred."""
     standardise_cost: bool = False
-    """Divide cost advantages by their standard deviation too; else they are only centred."""
+    """The same for cost advantages."""
     passes: int = 40
     """Times over an epoch's data, at most."""
     batch_size: int = 64

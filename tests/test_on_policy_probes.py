@@ -1,0 +1,59 @@
+"""On-policy algorithms on a probe problem: do they find the answer known in closed form?"""
+
+import numpy as np
+import pytest
+from probes import ACTIVE
+
+from prudent.api import make_run
+from prudent.experiments.presets import settings, with_values
+from prudent.tasks.door import open_door
+from prudent.training.learner import make_spec
+from prudent.training.on_policy import train
+from prudent.training.policy import load_policy
+from prudent.training.record import write_run
+from prudent.training.reporter import Reporter
+
+pytestmark = pytest.mark.slow
+
+# Small epochs and quick steps. No advantage is standardised: on one state that takes the curvature
+# out of the reward, and without it a Lagrangian circles its saddle forever.
+QUICK = {
+    "hidden": (16,), "initial_log_std": -1.0, "policy_learning_rate": 3e-3, "passes": 5,
+    "critic_learning_rate": 1e-2, "batch_size": 64, "steps": 24_000, "epoch_steps": 400,
+    "evaluate_every": 2_400, "evaluation_episodes": 1, "checkpoint_every": 24_000,
+    "standardise_reward": False, "standardise_cost": False, "multiplier": "projected_sgd",
+    "multiplier_learning_rate": 0.1, "normalise_reward": False, "normalise_cost": False,
+}  # fmt: skip
+OWN = {
+    "ipo": {"barrier_cap": 3.0, "standardise_reward": True, "standardise_cost": True},
+}
+CONSTRAINED = ["pdo", "rcpo", "ppo-lag", "ipo"]
+
+
+def solve(task, algorithm, folder, **values):
+    config, schedule = settings(algorithm, "default", task.name)
+    chosen = {**QUICK, **OWN.get(algorithm, {}), **values}
+    config, schedule = with_values(config, schedule, chosen)
+    run = make_run(algorithm, task, "default", 0, config, schedule)
+    folder.mkdir(exist_ok=True)
+    door = open_door(task)
+    write_run(folder, run, {"spec": make_spec(door, run.critic_budget())._asdict()})
+    last = train(run, task, folder, Reporter(quiet=True))
+    return load_policy(folder, run, None), last
+
+
+def first_action(policy, size):
+    return float(policy(np.zeros(size))[0])
+
+
+@pytest.mark.parametrize("algorithm", CONSTRAINED)
+def test_active_constraint(algorithm, tmp_path):
+    policy, last = solve(ACTIVE, algorithm, tmp_path / "run")
+    assert first_action(policy, 1) == pytest.approx(-0.25, abs=0.1)
+    assert last["evaluation"]["cost"] == pytest.approx(0.75, abs=0.1)
+
+
+def test_unconstrained_ppo_breaks_the_active_constraint(tmp_path):
+    policy, last = solve(ACTIVE, "ppo", tmp_path / "run", steps=20_000)
+    assert first_action(policy, 1) == pytest.approx(0.5, abs=0.1)
+    assert last["evaluation"]["within_budget"] == 0.0
