@@ -1,8 +1,7 @@
 """A simulated lidar: for each of 16 directions round the robot, how near the nearest thing is."""
 
-from cmath import phase
 from collections.abc import Iterable
-from math import floor, pi
+from math import atan2, floor, pi
 
 from prudent.tasks.navigation.course import Frame, Point
 
@@ -28,7 +27,7 @@ def lidar(points: Iterable[Point], frame: Frame) -> list[float]:
         if nearness <= 0.0:
             continue
         # Angles lie in [-pi, pi], so bins count from -8 to 8: negative indices close the circle.
-        position = phase(seen) * _BINS_PER_RADIAN
+        position = atan2(seen.imag, seen.real) * _BINS_PER_RADIAN
         index = floor(position)
         if readings[index] < nearness:
             readings[index] = nearness
