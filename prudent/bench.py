@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter, time
 from typing import Any, Literal, NamedTuple
@@ -35,8 +36,9 @@ from prudent.experiments.presets import BASELINES, settings
 from prudent.files import to_json
 
 OBSERVATION, ACTION, BUDGET = 11, 3, 82.748  # Hopper's sizes
-UPDATES = 10  # per call
-ROUNDS = 12
+UPDATES = 10  # per call, as often as an environment step is followed by in CAL's presets
+PIECE_SECONDS = 0.02  # about ten updates at batch 12, and one at batch 256
+ROUNDS = 40
 CHUNK, CHUNKS = 400, 25  # environment steps between two turns, and turns
 
 
@@ -193,33 +195,45 @@ def best_seconds(action: Callable[[], object], repeats: int) -> float:
     return best
 
 
-def product_seconds(product: Product) -> float:
-    """The best of the orders in which BLAS may be given the operands."""
+def product_in_best_order(product: Product) -> Callable[[], object]:
+    """The product on the operand layout that BLAS is fastest with."""
     generator = np.random.default_rng(0)
     a = generator.normal(size=(product.rows, product.inner)).astype(np.float32)
     b = generator.normal(size=(product.inner, product.columns)).astype(np.float32)
     out = np.empty((product.rows, product.columns), np.float32)
-    times = []
-    for left in (a, np.asfortranarray(a)):
-        for right in (b, np.asfortranarray(b)):
-
-            def ten(left: np.ndarray = left, right: np.ndarray = right) -> None:
-                for _ in range(10):
-                    np.matmul(left, right, out=out)
-
-            times.append(best_seconds(ten, 5) / 10)
+    orders = [
+        partial(np.matmul, left, right, out=out)
+        for left in (a, np.asfortranarray(a))
+        for right in (b, np.asfortranarray(b))
+    ]
     if product.inner == 1:  # an outer product, which BLAS does badly
-        times.append(best_seconds(lambda: np.multiply(a, b, out=out), 20))
-    return min(times)
+        orders.append(partial(np.multiply, a, b, out=out))
+    return min(orders, key=lambda order: best_seconds(order, 50))
 
 
-def copy_bandwidth(total_bytes: int) -> float:
-    """Bytes read and written per second by a copy whose two arrays are as large together as all
-    that the optimiser works on.
+class Piece:
+    """An action repeated for about as long as every other piece takes, and its best time so far.
+
+    A busy neighbour then meets the update and its roofline alike; a short piece would find the
+    quiet moments that a long one cannot.
     """
+
+    def __init__(self, action: Callable[[], object]) -> None:
+        self.action = action
+        self.repeats = max(1, round(PIECE_SECONDS / best_seconds(action, 3)))
+        self.seconds = float("inf")
+
+    def measure(self) -> None:
+        began = perf_counter()
+        for _ in range(self.repeats):
+            self.action()
+        self.seconds = min(self.seconds, (perf_counter() - began) / self.repeats)
+
+
+def a_copy(total_bytes: int) -> Callable[[], object]:
+    """Between two arrays that together are this large."""
     source = np.ones(total_bytes // 8, np.float32)
-    target = np.empty_like(source)
-    return 2 * source.nbytes / best_seconds(lambda: np.copyto(target, source), 20)
+    return partial(np.copyto, np.empty_like(source), source)
 
 
 def bench_preset(algorithm: str) -> str:
@@ -238,14 +252,15 @@ def measure_update(algorithm: str, batch: int) -> dict[str, Any]:
 
     config, schedule = settings(algorithm, bench_preset(algorithm), "hopper-velocity")
     assert isinstance(schedule, OffPolicySchedule)
-    schedule = replace(schedule, batch_size=batch, updates_per_step=UPDATES)
+    per_call = max(1, UPDATES * 12 // batch)
+    schedule = replace(schedule, batch_size=batch, updates_per_step=per_call)
     spec = Spec(OBSERVATION, ACTION, BUDGET, (1.0,) * ACTION, (0.0,) * ACTION)
     learner = compile_learner(build(algorithm, config, spec), spec, schedule, seed=0)
     replay = Replay(10_000, OBSERVATION, ACTION)
     generator = np.random.default_rng(0)
     replay.rows[:] = generator.uniform(-1, 1, replay.rows.shape)
     replay.added = replay.capacity
-    rows = replay.rows[replay.draw(generator, UPDATES, batch)]
+    rows = replay.rows[replay.draw(generator, per_call, batch)]
     state = learner.init()
 
     def update() -> None:
@@ -256,17 +271,20 @@ def measure_update(algorithm: str, batch: int) -> dict[str, Any]:
     update()
     work = PRODUCTS[ALGORITHMS[algorithm].module]
     products, moved = work.products(config, batch), work.bytes(config)
-    seconds = float("inf")
-    best = [float("inf")] * len(products)
-    bandwidth = 0.0
+    # All that the optimisers touch: gradients, parameters, two moments.
+    copied = moved["optimiser"] * 4 // 7
+    updating, copying = Piece(update), Piece(a_copy(copied))
+    multiplying = [Piece(product_in_best_order(product)) for product in products]
     for _ in range(ROUNDS):
-        seconds = min(seconds, best_seconds(update, 4) / UPDATES)
-        best = [min(b, product_seconds(p)) for b, p in zip(best, products, strict=True)]
-        bandwidth = max(bandwidth, copy_bandwidth(moved["optimiser"] * 4 // 7))
+        for piece in (updating, copying, *multiplying):
+            piece.measure()
+    seconds, bandwidth = updating.seconds / per_call, copied / copying.seconds
+    best = [piece.seconds for piece in multiplying]
     product_time = sum(b * p.times for b, p in zip(best, products, strict=True))
     byte_time = sum(moved.values()) / bandwidth
     return {
         "batch_size": batch,
+        "updates_per_call": per_call,
         "updates_per_second": 1.0 / seconds,
         "roofline_ratio": (product_time + byte_time) / seconds,
         "roofline_updates_per_second": 1.0 / (product_time + byte_time),
