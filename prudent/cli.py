@@ -170,6 +170,8 @@ class ReportOptions:
     """Folders of runs on one task; seeds of the same settings are taken together."""
     out: Path = Path("report.png")
     """The picture."""
+    log_steps: bool = False
+    """Steps on a logarithmic axis, for runs of very different length."""
 
 
 def report(arguments: list[str]) -> None:
@@ -179,7 +181,7 @@ def report(arguments: list[str]) -> None:
 
     options = tyro.cli(ReportOptions, prog="prudent report", args=arguments)
     groups = by_label([read_record(folder) for folder in options.runs])
-    learning_figure(groups, options.out)
+    learning_figure(groups, options.out, options.log_steps)
     print(final_table(groups))
     print(f"\npicture: {options.out}")
 

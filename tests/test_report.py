@@ -6,13 +6,13 @@ import time
 import numpy as np
 import pytest
 
-from prudent.report.figures import learning_figure
+from prudent.report.figures import coloured, learning_figure
 from prudent.report.records import by_label, curve, read_record, training_costs_by_quarter
 from prudent.report.tables import final_table, share_over_budget
 from prudent.training.reporter import Reporter, describe, flatten, tensorboard
 
 
-def write_folder(folder, seed, algorithm="cal", task="orbit", steps=(0, 10, 20)):
+def write_folder(folder, seed, algorithm="cal", task="orbit", steps=(0, 10, 20), sampled=None):
     folder.mkdir()
     run = {
         "algorithm": algorithm, "task": task, "preset": "default", "seed": seed, "budget": 5.0,
@@ -27,6 +27,9 @@ def write_folder(folder, seed, algorithm="cal", task="orbit", steps=(0, 10, 20))
         }
         for step in steps
     ]
+    if sampled is not None:
+        for line in progress:
+            line["sampled_evaluation"] = {**line["evaluation"], "cost": sampled}
     episodes = [{"step": -1, "phase": "warmup", "cost": 99.0}]
     episodes += [{"step": s, "phase": "training", "cost": float(s)} for s in range(8)]
     for name, entries in (("progress", progress), ("episodes", episodes)):
@@ -56,6 +59,22 @@ def test_the_table_by_hand(records):
     # Seeds average 5 and 7: mean 6, half width t(0.975, 1) * sd / sqrt 2 = 12.706 * 1.
     assert "| cal (default) | 2 | 10 | 6.0 [-6.7, 18.7] | 4.0 [4.0, 4.0] | 100% | 7 |" in row
     assert row.endswith("| 25.0% | 1.25 |")
+
+
+def test_sampled_evaluations_have_a_row_of_their_own(tmp_path):
+    record = write_folder(tmp_path / "a", 0, sampled=8.5)
+    greedy, sampled = final_table(by_label([record])).splitlines()[-2:]
+    assert greedy.startswith("| cal (default) |")
+    assert "| 4.0 (one seed) |" in greedy
+    assert sampled.startswith("| cal (default), sampled |")
+    assert "| 8.5 (one seed) |" in sampled
+
+
+def test_every_group_is_drawn_however_many_there_are(tmp_path):
+    names = [f"algorithm-{index}" for index in range(13)]
+    groups = by_label([write_folder(tmp_path / name, 0, algorithm=name) for name in names])
+    assert [label for _, label, _ in coloured(groups)] == list(groups)
+    assert len(groups) == 13
 
 
 def test_one_task_at_a_time(tmp_path):

@@ -1,6 +1,7 @@
 """Learning curves with the budget line, and what training itself cost."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -9,17 +10,37 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from prudent.report.records import Record, curve, training_costs_by_quarter
+from prudent.report.records import (
+    GREEDY,
+    SAMPLED,
+    Record,
+    curve,
+    kinds,
+    training_costs_by_quarter,
+)
 
-COLOURS = ("#1b6ca8", "#d1603d", "#4b9b61", "#7d5ba6", "#8c7a3d", "#444444")
+COLOURS = (
+    *("#1b6ca8", "#d1603d", "#4b9b61", "#7d5ba6", "#8c7a3d"),
+    *("#444444", "#c8418c", "#2bb1b8", "#e3a51a", "#8b1e3f"),
+)
+LINES = {GREEDY: "-", SAMPLED: ":"}
+
+
+def coloured(groups: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """Colour, label and content of each group."""
+    for colour, (label, content) in zip(cycle(COLOURS), groups.items(), strict=False):
+        yield colour, label, content
 
 
 def draw_curve(axes: Any, groups: Mapping[str, Sequence[Record]], name: str) -> None:
-    """Mean over seeds as a line, each seed faint behind it."""
-    for colour, (label, records) in zip(COLOURS, groups.items(), strict=False):
-        found = curve(records, name)
-        axes.plot(found.steps, found.values.T, color=colour, alpha=0.3, linewidth=0.8)
-        axes.plot(found.steps, found.values.mean(axis=0), color=colour, label=label, linewidth=1.8)
+    """Mean over seeds as a line, each seed faint behind it; sampled evaluations are dotted."""
+    for colour, label, records in coloured(groups):
+        for kind in kinds(records):
+            found, line = curve(records, name, kind), LINES[kind]
+            named = label if kind == GREEDY else f"{label}, sampled"
+            mean = found.values.mean(axis=0)
+            axes.plot(found.steps, found.values.T, line, color=colour, alpha=0.3, linewidth=0.8)
+            axes.plot(found.steps, mean, line, color=colour, label=named, linewidth=1.8)
     axes.set_xlabel("environment steps after warm-up")
 
 
@@ -30,7 +51,7 @@ def draw_budget(axes: Any, run: Mapping[str, Any]) -> None:
 def draw_boxes(axes: Any, groups: Mapping[str, Sequence[Record]]) -> None:
     """Training-episode costs, one box per quarter of training and group."""
     width = 0.8 / len(groups)
-    for index, (colour, records) in enumerate(zip(COLOURS, groups.values(), strict=False)):
+    for index, (colour, _, records) in enumerate(coloured(groups)):
         at = [quarter + (index + 0.5) * width - 0.4 for quarter in range(1, 5)]
         boxes = axes.boxplot(
             training_costs_by_quarter(records),
@@ -51,7 +72,9 @@ def cost_label(run: Mapping[str, Any]) -> str:
     return "discounted cost" if run["discounted"] else "cost"
 
 
-def learning_figure(groups: Mapping[str, Sequence[Record]], path: Path) -> None:
+def learning_figure(
+    groups: Mapping[str, Sequence[Record]], path: Path, log_steps: bool = False
+) -> None:
     """Three panels: test return, test cost, training cost."""
     run = next(iter(groups.values()))[0].run
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(13, 3.8), layout="constrained")
@@ -63,6 +86,9 @@ def learning_figure(groups: Mapping[str, Sequence[Record]], path: Path) -> None:
     draw_boxes(right, groups)
     draw_budget(right, run)
     right.set_title(f"{cost_label(run)} of training episodes")
+    if log_steps:
+        for axes in (left, middle):
+            axes.set_xscale("log")  # which leaves out step 0
     middle.legend(fontsize=8)
     figure.suptitle(run["task"])
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -50,12 +50,19 @@ class Curve(NamedTuple):
     values: np.ndarray  # [seeds, T]
 
 
-def curve(records: Sequence[Record], name: str) -> Curve:
+GREEDY, SAMPLED = "evaluation", "sampled_evaluation"
+
+
+def kinds(records: Sequence[Record]) -> list[str]:
+    """How these runs were evaluated: greedily, and where every reset is alike by sampling too."""
+    every_line = [line for record in records for line in record.progress]
+    return [kind for kind in (GREEDY, SAMPLED) if all(kind in line for line in every_line)]
+
+
+def curve(records: Sequence[Record], name: str, kind: str = GREEDY) -> Curve:
     shared = set.intersection(*({line["step"] for line in r.progress} for r in records))
     steps = sorted(shared)
-    values = [
-        [line["evaluation"][name] for line in r.progress if line["step"] in shared] for r in records
-    ]
+    values = [[line[kind][name] for line in r.progress if line["step"] in shared] for r in records]
     return Curve(np.array(steps), np.array(values))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from prudent.report.records import Record, curve
+from prudent.report.records import GREEDY, Record, curve, kinds
 from prudent.statistics import mean_interval
 
 LAST = 10  # evaluations that make up "final"
@@ -18,9 +18,9 @@ def with_interval(values: np.ndarray) -> str:
     return f"{np.mean(values):.1f} [{interval[0]:.1f}, {interval[1]:.1f}]"
 
 
-def final(records: Sequence[Record], name: str) -> np.ndarray:
+def final(records: Sequence[Record], name: str, kind: str) -> np.ndarray:
     """Per seed, the mean over the last evaluations."""
-    return np.asarray(curve(records, name).values[:, -LAST:].mean(axis=1))
+    return np.asarray(curve(records, name, kind).values[:, -LAST:].mean(axis=1))
 
 
 def share_over_budget(record: Record) -> float:
@@ -40,20 +40,19 @@ def final_table(groups: Mapping[str, Sequence[Record]]) -> str:
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for label, records in groups.items():
-        steps = int(curve(records, "return").steps[-1])
-        within = final(records, "within_budget").mean()
         over = np.mean([share_over_budget(record) for record in records])
         hours = np.mean([training_hours(record) for record in records])
-        cells = [
-            label,
-            str(len(records)),
-            f"{steps:,}",
-            with_interval(final(records, "return")),
-            with_interval(final(records, "cost")),
-            f"{within:.0%}",
-            f"{final(records, 'length').mean():.0f}",
-            f"{over:.1%}",
-            f"{hours:.2f}",
-        ]
-        rows.append("| " + " | ".join(cells) + " |")
+        for kind in kinds(records):
+            cells = [
+                label if kind == GREEDY else f"{label}, sampled",
+                str(len(records)),
+                f"{int(curve(records, 'return', kind).steps[-1]):,}",
+                with_interval(final(records, "return", kind)),
+                with_interval(final(records, "cost", kind)),
+                f"{final(records, 'within_budget', kind).mean():.0%}",
+                f"{final(records, 'length', kind).mean():.0f}",
+                f"{over:.1%}",
+                f"{hours:.2f}",
+            ]
+            rows.append("| " + " | ".join(cells) + " |")
     return "\n".join(rows)
