@@ -10,7 +10,7 @@ from prudent.algorithms import ALGORITHMS
 from prudent.bench import cal_bytes, cal_products
 from prudent.cli import main
 from prudent.configs import CALConfig
-from prudent.experiments.presets import BASELINES, PRESETS, settings
+from prudent.experiments.presets import BASELINES, PRESETS, default_preset, settings
 from prudent.tasks import TASKS
 
 
@@ -36,6 +36,15 @@ def resolved(monkeypatch, *words):
     monkeypatch.setattr(prudent.api, "start", lambda run, *rest: found.update(run=run, rest=rest))
     prudent_command(monkeypatch, "train", *words)
     return found["run"], found["rest"]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "preset"),
+    [("cal", "head"), ("sac-lag", "head"), ("cvpo", "paper"), ("pdo", "paper")],
+)
+def test_what_is_run_where_no_preset_is_named(algorithm, preset):
+    assert default_preset(algorithm, "hopper-velocity") == preset
+    assert default_preset(algorithm, "orbit") == "default"
 
 
 def test_presets_are_the_defaults(monkeypatch):

@@ -11,7 +11,7 @@ same networks and rates, but CAL's `head` schedule, for comparisons at equal wor
 from dataclasses import fields, replace
 from typing import Any
 
-from prudent.algorithms import ALGORITHMS
+from prudent.algorithms import ALGORITHMS, ON_POLICY
 from prudent.configs import AlgorithmConfig, OnPolicySchedule, Schedule
 
 PRESETS = ("paper", "head", "default")
@@ -199,7 +199,7 @@ def family(task: str) -> str:
 def default_preset(algorithm: str, task: str) -> str:
     if family(task) == "other":
         return "default"
-    return "paper" if algorithm in BASELINES else "head"
+    return "paper" if algorithm in BASELINES or algorithm in ON_POLICY else "head"
 
 
 def base_of(task: str) -> str:
