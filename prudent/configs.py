@@ -244,6 +244,8 @@ class OnPolicyConfig:
     """KL(old || new) or KL(new || old) for that stop."""
     critic_weight_decay: float = 1e-3
     max_gradient_norm: float = 40.0
+    """Of the policy."""
+    max_critic_gradient_norm: float | None = 40.0
     clip: float = 0.2
     """How far the ratio counts (ppo, ppo-lag, ipo, cup, cppo-pid, and crpo on base ppo)."""
 

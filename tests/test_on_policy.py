@@ -12,13 +12,15 @@ from support import lines
 from test_training import Counting, counting
 
 import prudent
-from prudent.actor_critic import Batch, minibatches
+from prudent.actor_critic import Batch, minibatches, shuffled
 from prudent.algorithms import ON_POLICY, build
 from prudent.algorithms.cppo_pid import controller
 from prudent.api import make_run
 from prudent.configs import OnPolicyConfig, OnPolicySchedule
 from prudent.constraints import Constraint
 from prudent.experiments.presets import settings
+from prudent.networks import STYLES
+from prudent.policies import gaussian
 from prudent.tasks.door import open_door
 from prudent.training.learner import make_spec
 from prudent.training.monitor import NonFinite
@@ -131,6 +133,23 @@ def test_the_policy_on_the_host_is_the_policy():
     np.testing.assert_allclose(found, algorithm.act_greedily(state, seen), rtol=1e-5)
 
 
+def test_what_is_stored_is_the_action_whose_density_counts(session_of, tmp_path):
+    """The environment clips; the learner sees the draw itself, at the policy that drew it."""
+    run = small(DELAYED, steps=200, epoch_steps=200)
+    session = session_of(run, DELAYED, tmp_path)
+    params = session.state.learner.policy.params
+    found = collect(session)
+    assert np.abs(found.action).max() > 1.5
+    policy = gaussian(session.spec, CONFIG.hidden, STYLES["tanh-uniform"])
+    noise = np.random.default_rng(np.random.SeedSequence((0, 0xAC7, 0)))
+    noise = noise.standard_normal((200, 1, 1), np.float32)[..., 0]
+    np.testing.assert_allclose(
+        policy.log_density(params, found.observation, found.action),
+        -0.5 * noise**2 - 0.5 * np.log(2 * np.pi),  # the deviation is 1 at birth
+        atol=1e-5,
+    )
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("finished") / "run"
@@ -219,11 +238,21 @@ def numbered(rows):
 
 
 def test_minibatches_hold_every_row_once():
-    lots = jax.random.uniform(jax.random.key(0), (10,))
+    lots = jax.random.bits(jax.random.key(0), (2, 10), jnp.uint32)
     found = minibatches(numbered(10), lots, 4)
     assert found.action.shape == (3, 4)
     assert float(found.weight.sum()) == 10.0
     assert sorted(found.action[found.weight == 1.0].tolist()) == list(range(10))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 64, 1000])
+def test_every_order_of_the_rows_is_drawn(rows):
+    lots = jax.random.bits(jax.random.key(1), (2000, 2, rows), jnp.uint32)
+    found = np.asarray(jax.vmap(shuffled)(lots))
+    assert (np.sort(found) == np.arange(rows)).all()
+    # Each place holds each row equally often: the mean of 2000 draws, within five deviations.
+    deviation = np.sqrt((rows**2 - 1) / 12 / 2000)
+    assert np.abs(found.mean(axis=0) - (rows - 1) / 2).max() <= 5 * deviation
 
 
 def rollout(violation, steps=32):
