@@ -49,6 +49,7 @@ def session_of():
     opened = []
 
     def open_one(run, task, folder):
+        folder.mkdir(exist_ok=True)
         opened.append(open_on_policy(run, run.schedule, task, folder, Reporter(quiet=True)))
         return opened[-1]
 
@@ -72,6 +73,15 @@ def test_ends_and_masks_of_a_rollout(session_of, tmp_path):
     # Two episodes of cost 5 each have finished, the budget is 1.
     assert float(rollout.violation) == 4.0
     assert float(rollout.remaining) == 1.0
+
+
+def test_processes_of_their_own_change_nothing(session_of, tmp_path):
+    run = small(DELAYED, environments=2)
+    other = replace(run, schedule=replace(run.schedule, asynchronous=True))
+    assert other.identity() != run.identity()
+    found = [collect(session_of(r, DELAYED, tmp_path / r.identity())) for r in (run, other)]
+    for here, there in zip(*found, strict=True):
+        np.testing.assert_array_equal(here, there)
 
 
 def test_time_limit_as_the_end_of_the_world(session_of, tmp_path):
@@ -309,6 +319,31 @@ def test_ipo_weighs_cost_by_its_barrier():
     assert float(far["multiplier"]) == pytest.approx(0.01)
     _, broken = update("ipo", 1.0)
     assert float(broken["multiplier"]) == 1.0
+
+
+def test_cups_projection_against_its_closed_form():
+    """One state, no reward, the action is the cost. The slope of the divergence, (m - m_k) / σ²,
+    meets that of the cost, ν (1 - γτ) / (1 - γ) / σ, where m = m_k - 5.95 ν σ.
+    """
+    config, _ = settings("cup", "default", "test")
+    config = replace(
+        config, hidden=(8,), passes=300, batch_size=4096, policy_learning_rate=1e-3,
+        max_divergence=10.0, initial_multiplier=0.02, standardise_reward=False,
+    )  # fmt: skip
+    learner = build("cup", config, make_spec(open_door(ACTIVE), 1.0))
+    state = learner.init(jax.random.key(0))
+    seen, column = jnp.zeros((4096, 1, 1)), jnp.ones((4096, 1))
+    deviation = np.exp(-0.5)
+    mean = learner.act_greedily(state, seen[:1])
+    action = mean + deviation * jax.random.normal(jax.random.key(1), seen.shape)
+    data = Rollout(
+        seen, action, 0 * column, action[..., 0], 0 * column, 0 * column, column, seen,
+        jnp.float32(0.0), jnp.float32(1.0),
+    )  # fmt: skip
+    after, metrics = jax.jit(learner.update)(state, data, jax.random.key(2))
+    assert float(metrics["multiplier"]) == pytest.approx(0.02)
+    moved = float((learner.act_greedily(after, seen[:1]) - mean)[0, 0, 0])
+    assert moved == pytest.approx(-5.95 * 0.02 * deviation, rel=0.1)
 
 
 def test_cup_moves_its_multiplier_by_plain_gradient_and_projects_towards_lower_cost():
