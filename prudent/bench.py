@@ -20,6 +20,7 @@ from pathlib import Path
 from time import perf_counter, time
 from typing import Any, Literal, NamedTuple
 
+import gymnasium
 import numpy as np
 import tyro
 
@@ -29,6 +30,7 @@ from prudent.configs import (
     CALConfig,
     CVPOConfig,
     OffPolicySchedule,
+    OnPolicySchedule,
     SACPIDConfig,
     WCSACConfig,
 )
@@ -36,9 +38,10 @@ from prudent.experiments.presets import BASELINES, settings
 from prudent.files import to_json
 
 OBSERVATION, ACTION, BUDGET = 11, 3, 82.748  # Hopper's sizes
-UPDATES = 10  # per call, as often as an environment step is followed by in CAL's presets
+UPDATES = 10  # per call, as many as follow an environment step in CAL's presets
 PIECE_SECONDS = 0.02  # about ten updates at batch 12, and one at batch 256
 ROUNDS = 40
+BARE_STEPS = 5_000  # before and after each epoch of an on-policy learner
 CHUNK, CHUNKS = 400, 25  # environment steps between two turns, and turns
 
 
@@ -49,6 +52,11 @@ class BenchOptions:
     env: str | None = None
     """Measure this task's environment against its bare physics instead."""
     batch_sizes: tuple[int, ...] = (12, 256)
+    """Of an off-policy learner."""
+    environments: tuple[int, ...] = (1, 8)
+    """Of an on-policy learner, which is measured with all it does against a bare environment."""
+    epochs: int = 5
+    """Of an on-policy learner, after a first one that compiles."""
     core: int | None = None
     """The core to stay on (default: the last one this process may use)."""
     json: bool = False
@@ -381,6 +389,87 @@ def measure_environment(name: str) -> dict[str, float]:
     return results
 
 
+def bare_steps_per_second(env: gymnasium.Env, generator: np.random.Generator) -> float:
+    actions = generator.uniform(-1.0, 1.0, (BARE_STEPS, ACTION)).astype(np.float32)
+    env.reset()
+    began = perf_counter()
+    for action in actions:
+        _, _, terminated, truncated, _ = env.step(action)
+        if terminated or truncated:
+            env.reset()
+    return BARE_STEPS / (perf_counter() - began)
+
+
+def measure_epochs(algorithm: str, environments: int, epochs: int) -> dict[str, float]:
+    """On-policy training, all of it, against plain Gymnasium's Hopper under random actions.
+
+    Each epoch stands between two pieces of the bare environment, so that noise meets both. To what
+    it collects, learns and saves comes its share of the evaluations.
+    """
+    from prudent.api import make_run
+    from prudent.tasks import TASKS
+    from prudent.training.monitor import evaluate_and_record
+    from prudent.training.on_policy import close_on_policy, open_on_policy, save, take_epoch
+    from prudent.training.reporter import Reporter
+
+    task = TASKS["hopper-velocity"]
+    config, schedule = settings(algorithm, "head", task.name)
+    assert isinstance(schedule, OnPolicySchedule)
+    schedule = replace(schedule, environments=environments)
+    run = make_run(algorithm, task, "bench", 0, config, schedule)
+    generator = np.random.default_rng(0)
+    bare = gymnasium.make("Hopper-v5", max_episode_steps=task.horizon, disable_env_checker=True)
+    rounds = []
+    with tempfile.TemporaryDirectory() as folder:
+        session = open_on_policy(run, schedule, task, Path(folder), Reporter(quiet=True))
+        take_epoch(session)
+        evaluate_and_record(session)
+        for _ in range(epochs):
+            before = bare_steps_per_second(bare, generator)
+            began = perf_counter()
+            take_epoch(session)
+            save(session)
+            learned = perf_counter()
+            after = bare_steps_per_second(bare, generator)
+            passes = session.window.means()["passes"]
+            evaluating = perf_counter()
+            evaluate_and_record(session)
+            share = schedule.epoch_steps / schedule.evaluate_every
+            seconds = learned - began + share * (perf_counter() - evaluating)
+            speed = schedule.epoch_steps / seconds
+            rounds.append((speed, (before + after) / 2, speed * 2 / (before + after), passes))
+        close_on_policy(session)
+    bare.close()
+    speed, alone, ratio, passes = np.median(np.array(rounds), axis=0).tolist()
+    return {
+        "environments": environments,
+        "steps_per_second": speed,
+        "bare_steps_per_second": alone,
+        "bare_ratio": ratio,
+        "passes": passes,
+        "minutes_for_five_million": 5e6 / speed / 60,
+        "resident_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
+
+
+def report_epochs(options: BenchOptions) -> None:
+    results = [
+        measure_epochs(options.algorithm, environments, options.epochs)
+        for environments in options.environments
+    ]
+    if options.json:
+        print(to_json({"algorithm": options.algorithm, "epochs": results}, indent=2))
+        return
+    for found in results:
+        print(
+            f"{found['environments']} environments: {found['steps_per_second']:.0f} steps/s, "
+            f"{found['bare_ratio']:.2f} of the bare environment's "
+            f"({found['bare_steps_per_second']:.0f}), {found['passes']:.0f} passes an epoch; "
+            f"five million in {found['minutes_for_five_million']:.0f} minutes, "
+            f"{found['resident_memory_bytes'] / 2**20:.0f} MiB"
+        )
+
+
 def first_update(started: float) -> None:
     """Run in a process of its own: everything from the start of Python to the first update."""
     backend.prepare()
@@ -442,6 +531,9 @@ def main(arguments: list[str]) -> None:
     os.sched_setaffinity(0, {core})
     if options.part == "first-update":
         first_update(options.started)
+        return
+    if ALGORITHMS[options.algorithm].schedule is OnPolicySchedule:
+        report_epochs(options)
         return
     if options.env is not None:
         found = measure_environment(options.env)

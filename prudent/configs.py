@@ -244,6 +244,8 @@ class OnPolicyConfig:
     """KL(old || new) or KL(new || old) for that stop."""
     critic_weight_decay: float = 1e-3
     max_gradient_norm: float = 40.0
+    """Of the policy."""
+    max_critic_gradient_norm: float | None = 40.0
     clip: float = 0.2
     """How far the ratio counts (ppo, ppo-lag, ipo, cup, cppo-pid, and crpo on base ppo)."""
 
@@ -282,7 +284,9 @@ class OnPolicySchedule:
     epoch_steps: int = 20_000
     """Steps between two updates. Every epoch starts its episodes anew; the last may be shorter."""
     environments: int = 1
-    """Stepped in turn, with one call of the policy for all."""
+    """Stepped together, with one call of the policy for all."""
+    asynchronous: bool = False
+    """Give each environment a process of its own, instead of stepping them in turn."""
     cost_window: int | None = 100
     """Last finished episodes whose mean cost is held against the budget; None: this epoch's."""
     normalise_reward: bool = False
@@ -303,7 +307,7 @@ AlgorithmConfig = CALConfig | SACPIDConfig | WCSACConfig | CVPOConfig | OnPolicy
 Schedule = OffPolicySchedule | OnPolicySchedule
 
 # Unchanged, these do not enter a run's identity, so that runs from before they existed keep theirs.
-ADDED_LATER = ("update_every", "update_unit", "target_steps")
+ADDED_LATER = ("update_every", "update_unit", "target_steps", "asynchronous")
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,15 @@ from support import lines
 from test_training import Counting, counting
 
 import prudent
-from prudent.actor_critic import Batch, minibatches
+from prudent.actor_critic import Batch, minibatches, shuffled
 from prudent.algorithms import ON_POLICY, build
 from prudent.algorithms.cppo_pid import controller
 from prudent.api import make_run
 from prudent.configs import OnPolicyConfig, OnPolicySchedule
 from prudent.constraints import Constraint
 from prudent.experiments.presets import settings
+from prudent.networks import STYLES
+from prudent.policies import gaussian
 from prudent.tasks.door import open_door
 from prudent.training.learner import make_spec
 from prudent.training.monitor import NonFinite
@@ -47,6 +49,7 @@ def session_of():
     opened = []
 
     def open_one(run, task, folder):
+        folder.mkdir(exist_ok=True)
         opened.append(open_on_policy(run, run.schedule, task, folder, Reporter(quiet=True)))
         return opened[-1]
 
@@ -70,6 +73,15 @@ def test_ends_and_masks_of_a_rollout(session_of, tmp_path):
     # Two episodes of cost 5 each have finished, the budget is 1.
     assert float(rollout.violation) == 4.0
     assert float(rollout.remaining) == 1.0
+
+
+def test_processes_of_their_own_change_nothing(session_of, tmp_path):
+    run = small(DELAYED, environments=2)
+    other = replace(run, schedule=replace(run.schedule, asynchronous=True))
+    assert other.identity() != run.identity()
+    found = [collect(session_of(r, DELAYED, tmp_path / r.identity())) for r in (run, other)]
+    for here, there in zip(*found, strict=True):
+        np.testing.assert_array_equal(here, there)
 
 
 def test_time_limit_as_the_end_of_the_world(session_of, tmp_path):
@@ -127,10 +139,25 @@ def test_the_policy_on_the_host_is_the_policy():
     algorithm = build("ppo", CONFIG, spec)
     state = algorithm.init(jax.random.key(0))
     seen = np.linspace(-0.5, 0.5, 5, dtype=np.float32)[:, None]
-    found = on_host(state.policy.params)(seen, np.zeros((5, 1), np.float32))
+    found = on_host(state.policy.params)(seen) + state.policy.params["mean"][-1]["bias"][None]
     np.testing.assert_allclose(found, algorithm.act_greedily(state, seen), rtol=1e-5)
-    apart = on_host(state.policy.params)(seen, np.ones((5, 1), np.float32)) - found
-    np.testing.assert_allclose(apart, 1.0, rtol=1e-5)
+
+
+def test_what_is_stored_is_the_action_whose_density_counts(session_of, tmp_path):
+    """The environment clips; the learner sees the draw itself, at the policy that drew it."""
+    run = small(DELAYED, steps=200, epoch_steps=200)
+    session = session_of(run, DELAYED, tmp_path)
+    params = session.state.learner.policy.params
+    found = collect(session)
+    assert np.abs(found.action).max() > 1.5
+    policy = gaussian(session.spec, CONFIG.hidden, STYLES["tanh-uniform"])
+    noise = np.random.default_rng(np.random.SeedSequence((0, 0xAC7, 0)))
+    noise = noise.standard_normal((200, 1, 1), np.float32)[..., 0]
+    np.testing.assert_allclose(
+        policy.log_density(params, found.observation, found.action),
+        -0.5 * noise**2 - 0.5 * np.log(2 * np.pi),  # the deviation is 1 at birth
+        atol=1e-5,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -221,11 +248,21 @@ def numbered(rows):
 
 
 def test_minibatches_hold_every_row_once():
-    lots = jax.random.uniform(jax.random.key(0), (10,))
+    lots = jax.random.bits(jax.random.key(0), (2, 10), jnp.uint32)
     found = minibatches(numbered(10), lots, 4)
     assert found.action.shape == (3, 4)
     assert float(found.weight.sum()) == 10.0
     assert sorted(found.action[found.weight == 1.0].tolist()) == list(range(10))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 64, 1000])
+def test_every_order_of_the_rows_is_drawn(rows):
+    lots = jax.random.bits(jax.random.key(1), (2000, 2, rows), jnp.uint32)
+    found = np.asarray(jax.vmap(shuffled)(lots))
+    assert (np.sort(found) == np.arange(rows)).all()
+    # Each place holds each row equally often: the mean of 2000 draws, within five deviations.
+    deviation = np.sqrt((rows**2 - 1) / 12 / 2000)
+    assert np.abs(found.mean(axis=0) - (rows - 1) / 2).max() <= 5 * deviation
 
 
 def rollout(violation, steps=32):
@@ -282,6 +319,31 @@ def test_ipo_weighs_cost_by_its_barrier():
     assert float(far["multiplier"]) == pytest.approx(0.01)
     _, broken = update("ipo", 1.0)
     assert float(broken["multiplier"]) == 1.0
+
+
+def test_cups_projection_against_its_closed_form():
+    """One state, no reward, the action is the cost. The slope of the divergence, (m - m_k) / σ²,
+    meets that of the cost, ν (1 - γτ) / (1 - γ) / σ, where m = m_k - 5.95 ν σ.
+    """
+    config, _ = settings("cup", "default", "test")
+    config = replace(
+        config, hidden=(8,), passes=300, batch_size=4096, policy_learning_rate=1e-3,
+        max_divergence=10.0, initial_multiplier=0.02, standardise_reward=False,
+    )  # fmt: skip
+    learner = build("cup", config, make_spec(open_door(ACTIVE), 1.0))
+    state = learner.init(jax.random.key(0))
+    seen, column = jnp.zeros((4096, 1, 1)), jnp.ones((4096, 1))
+    deviation = np.exp(-0.5)
+    mean = learner.act_greedily(state, seen[:1])
+    action = mean + deviation * jax.random.normal(jax.random.key(1), seen.shape)
+    data = Rollout(
+        seen, action, 0 * column, action[..., 0], 0 * column, 0 * column, column, seen,
+        jnp.float32(0.0), jnp.float32(1.0),
+    )  # fmt: skip
+    after, metrics = jax.jit(learner.update)(state, data, jax.random.key(2))
+    assert float(metrics["multiplier"]) == pytest.approx(0.02)
+    moved = float((learner.act_greedily(after, seen[:1]) - mean)[0, 0, 0])
+    assert moved == pytest.approx(-5.95 * 0.02 * deviation, rel=0.1)
 
 
 def test_cup_moves_its_multiplier_by_plain_gradient_and_projects_towards_lower_cost():

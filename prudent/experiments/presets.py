@@ -54,6 +54,7 @@ VARIANTS |= {
         "cost_window": None,
         "passes": 10,
         "divergence": "from_new",
+        "max_critic_gradient_norm": None,
         "rate_decay": "all",
         "standardise_cost": True,
         "multiplier": "projected_sgd",

@@ -30,30 +30,36 @@ class RunningScale:
     def see(self, batch: np.ndarray) -> np.ndarray:
         """Take [N, size] into account, then return it to scale; the very first sample as it is."""
         seen, total = len(batch), self.count + len(batch)
-        centre = batch[0] if seen == 1 else batch.mean(axis=0)
+        centre = batch[0] if seen == 1 else batch.sum(axis=0) / seen
         apart = centre - self.mean
+        self.mean += apart * (seen / total)
+        apart *= apart
+        apart *= self.count * seen / total
+        self.squares += apart
         if seen > 1:
-            self.squares = self.squares + ((batch - centre) ** 2).sum(axis=0)
-        self.squares = self.squares + apart * apart * (self.count * seen / total)
-        self.mean = self.mean + apart * (seen / total)
+            self.squares += ((batch - centre) ** 2).sum(axis=0)
         self.count = total
         if total < 2:
             return batch
         mean, deviation = self.scaling()
-        return np.minimum(np.maximum((batch - mean) / deviation, -LARGEST), LARGEST)
+        scaled = batch - mean
+        scaled /= deviation
+        np.minimum(scaled, LARGEST, out=scaled)
+        return np.maximum(scaled, -LARGEST, out=scaled)
 
     def scaling(self) -> Scaling:
         if self.count < 2:
             return Scaling(np.zeros_like(self.mean), np.ones_like(self.mean))
-        deviation = np.sqrt(self.squares / (self.count - 1))
-        return Scaling(self.mean, np.maximum(deviation, SMALLEST_DEVIATION))
+        deviation = self.squares / (self.count - 1)
+        np.sqrt(deviation, out=deviation)
+        return Scaling(self.mean, np.maximum(deviation, SMALLEST_DEVIATION, out=deviation))
 
     def to_array(self) -> np.ndarray:
         """[3, size], for a checkpoint."""
         return np.stack([np.full_like(self.mean, self.count), self.mean, self.squares])
 
     def from_array(self, array: np.ndarray) -> None:
-        self.count, self.mean, self.squares = int(array[0, 0]), array[1], array[2]
+        self.count, self.mean, self.squares = int(array[0, 0]), array[1].copy(), array[2].copy()
 
 
 class Agent(NamedTuple):

@@ -4,6 +4,7 @@ Every epoch starts its episodes anew and its noise from (seed, epoch), so that a
 end of an epoch holds all that the next one needs, and a resumed run equals an uninterrupted one.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,11 +14,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from gymnasium.vector import VectorEnv
 
 from prudent.configs import OnPolicySchedule, Run
 from prudent.files import only_writer
-from prudent.tasks.door import Door, Outcome, open_door
+from prudent.tasks.door import Door, open_door
 from prudent.tasks.task import Task
+from prudent.tasks.vector import open_environments
 from prudent.training.checkpoint import (
     Checkpoint,
     fill,
@@ -25,7 +28,7 @@ from prudent.training.checkpoint import (
     save_checkpoint,
     save_snapshot,
 )
-from prudent.training.evaluate import Accounting, accounting_of
+from prudent.training.evaluate import Accounting, accounting_of, episode_seed
 from prudent.training.learner import Learner, build_for, compiled, make_spec
 from prudent.training.monitor import (
     Window,
@@ -41,7 +44,6 @@ from prudent.training.monitor import (
 from prudent.training.normaliser import RunningScale, with_scale
 from prudent.training.record import Lines
 from prudent.training.reporter import Reporter
-from prudent.training.session import Episode
 from prudent.types import Rollout, Spec
 
 
@@ -63,7 +65,8 @@ class OnPolicySession:
     folder: Path
     learner: Learner
     accounting: Accounting
-    doors: list[Door]
+    spec: Spec
+    environments: VectorEnv[Any, Any, Any]
     reporter: Reporter
     state: Any
     scales: Scales
@@ -121,8 +124,8 @@ def open_on_policy(
     run: Run, schedule: OnPolicySchedule, task: Task, folder: Path, reporter: Reporter
 ) -> OnPolicySession:
     """A session at the beginning, or where the folder's newest checkpoint left off."""
-    doors = [open_door(task) for _ in range(schedule.environments)]
-    spec = make_spec(doors[0], run.critic_budget())
+    door = open_door(task)
+    spec = make_spec(door, run.critic_budget())
     length = epoch_length(schedule, 0)
     learner = compiled(
         build_for(run, spec),
@@ -141,7 +144,9 @@ def open_on_policy(
         folder=folder,
         learner=learner,
         accounting=accounting_of(run),
-        doors=doors,
+        spec=spec,
+        environments=open_environments(task, schedule.environments, schedule.asynchronous),
+        evaluation_doors=[door],
         reporter=reporter,
         state=learner.init(),
         scales=Scales(RunningScale(spec.observation_size), RunningScale(1), RunningScale(1)),
@@ -161,7 +166,8 @@ def open_on_policy(
 def close_on_policy(session: OnPolicySession) -> None:
     session.progress.close()
     session.episodes.close()
-    for door in (*session.doors, *session.evaluation_doors):
+    session.environments.close()
+    for door in session.evaluation_doors:
         door.close()
 
 
@@ -252,78 +258,88 @@ def shapes(rollout: Rollout) -> Any:
     return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), rollout)
 
 
-def on_host(params: Any) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """The Gaussian policy of `prudent.policies` in NumPy: observations and noise to actions.
+def on_host(params: Any) -> Callable[[np.ndarray], np.ndarray]:
+    """The policy's network in NumPy, observations [N, obs] -> [N, act], its last bias left out.
 
     The policy rests while it collects, and a dispatch costs more than this small network.
     """
     *hidden, last = [(np.asarray(p["weight"]), np.asarray(p["bias"])) for p in params["mean"]]
-    deviation = np.exp(np.asarray(params["log_std"]))
 
-    def act(observation: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        x = observation
+    def apply(x: np.ndarray) -> np.ndarray:
         for weight, bias in hidden:
-            x = np.tanh(x @ weight + bias)
-        return x @ last[0] + last[1] + deviation * noise
+            x = x.dot(weight)
+            x += bias
+            np.tanh(x, out=x)
+        return x.dot(last[0])
 
-    return act
+    return apply
+
+
+def around_bias(session: OnPolicySession, shape: tuple[int, ...]) -> np.ndarray:
+    """What the network's last layer adds in the epoch that begins now: its bias, and the noise by
+    which actions differ from their mean.
+    """
+    params = session.state.learner.policy.params
+    seed = np.random.SeedSequence((session.run.seed, 0xAC7, session.step))
+    noise = np.random.default_rng(seed).standard_normal(shape, np.float32)
+    noise *= np.exp(np.asarray(params["log_std"]))
+    noise += np.asarray(params["mean"][-1]["bias"])
+    return noise
 
 
 def collect(session: OnPolicySession) -> Rollout:
     """One epoch in all environments. Observations are stored as the policy sees them."""
-    run, schedule, doors = session.run, session.schedule, session.doors
+    run, schedule = session.run, session.schedule
     began, length = session.step, epoch_length(schedule, session.step)
-    act = on_host(session.state.learner.policy.params)
-    spec = make_spec(doors[0], run.critic_budget())
-    rollout: Any = empty_rollout(schedule, spec, length)
-    seed = np.random.SeedSequence((run.seed, 0xAC7, began))
-    noise = np.random.default_rng(seed).standard_normal(rollout.action.shape, np.float32)
+    rollout: Any = empty_rollout(schedule, session.spec, length)
+    rewards, costs = (np.empty((length, schedule.environments)) for _ in range(2))
+    apply = on_host(session.state.learner.policy.params)
+    noise = around_bias(session, rollout.action.shape)
+    see = session.scales.observation.see
 
     finished: list[float] = []
-    running = [next_episode(session, door) for door in doors]
-    see = session.scales.observation.see
-    seen = see(np.stack([episode.observation for episode in running])).astype(np.float32)
+    first = np.zeros(schedule.environments, int)  # when the episodes in progress began
+    due = run.horizon - 1  # when the oldest of them must end
+    seen = see(begin_episodes(session, first == 0)).astype(np.float32)
     for time in range(length):
-        actions = act(seen, noise[time])
-        rollout.observation[time], rollout.action[time] = seen, actions
-        over = []
-        for place, (door, episode) in enumerate(zip(doors, running, strict=True)):
-            outcome = episode.step(door, actions[place])
-            session.step += 1
-            check_outcome(session, outcome)
-            ended = outcome.terminated or outcome.truncated
-            if len(episode.rewards) >= run.horizon or ended:
-                over.append(place)
-                if schedule.timeout_is_terminal:
-                    outcome = outcome._replace(reward_continues=0.0, cost_continues=0.0)
-            where = time, place
-            rollout.reward[where], rollout.cost[where] = outcome.reward, outcome.cost
-            rollout.reward_continues[where] = outcome.reward_continues
-            rollout.cost_continues[where] = outcome.cost_continues
-        seen = see(np.stack([episode.observation for episode in running])).astype(np.float32)
+        action = apply(seen)
+        action += noise[time]
+        rollout.observation[time], rollout.action[time] = seen, action
+        observation, reward, terminated, truncated, infos = session.environments.step(action)
+        session.step += schedule.environments
+        check_outcome(session, observation, reward, infos["cost"])
+        rewards[time], costs[time] = reward, infos["cost"]
+        rollout.reward_continues[time] = infos["reward_continues"]
+        rollout.cost_continues[time] = infos["cost_continues"]
+        seen = see(observation).astype(np.float32)
         rollout.next_observation[time] = seen
-        if over:
+        over = terminated | truncated
+        if time == due or np.count_nonzero(over):
+            over |= time - first >= run.horizon - 1
             rollout.ends[time, over] = 1.0
-            for place in over:
-                finished.append(finish_episode(session, running[place]))
-                running[place] = next_episode(session, doors[place])
-            fresh = np.stack([running[place].observation for place in over])
-            seen[over] = see(fresh)
+            if schedule.timeout_is_terminal:
+                rollout.reward_continues[time, over & ~terminated] = 0.0
+                rollout.cost_continues[time, over & ~terminated] = 0.0
+            for place in np.flatnonzero(over):
+                episode = slice(first[place], time + 1), place
+                finished.append(finish_episode(session, rewards[episode], costs[episode]))
+            first[over] = time + 1
+            due = first.min() + run.horizon - 1
+            seen[over] = see(begin_episodes(session, over))
     rollout.ends[-1] = 1.0
-    if schedule.normalise_reward:
-        to_scale(rollout.reward, session.scales.reward)
-    if schedule.normalise_cost:
-        to_scale(rollout.cost, session.scales.cost)
+    rollout.reward[:] = to_scale(rewards, session.scales.reward, schedule.normalise_reward)
+    rollout.cost[:] = to_scale(costs, session.scales.cost, schedule.normalise_cost)
     return rollout._replace(
         violation=np.float32(violation(session, finished)),
         remaining=np.float32(1.0 - began / schedule.steps),
     )
 
 
-def to_scale(signal: np.ndarray, scale: RunningScale) -> None:
-    """In place, in the order in which the steps were taken."""
-    for row in signal:  # [N]
-        row[:] = scale.see(row[:, None].astype(float))[:, 0]
+def to_scale(signal: np.ndarray, scale: RunningScale, wanted: bool) -> np.ndarray:
+    """[T, N] in the order in which the steps were taken."""
+    if not wanted:
+        return signal
+    return np.stack([scale.see(row[:, None])[:, 0] for row in signal])
 
 
 def violation(session: OnPolicySession, finished: list[float]) -> float:
@@ -341,34 +357,36 @@ def violation(session: OnPolicySession, finished: list[float]) -> float:
     return float(np.mean(session.recent_costs)) - session.run.budget
 
 
-def check_outcome(session: OnPolicySession, outcome: Outcome) -> None:
-    # One sum is not finite if any number is not; only then is it worth finding out which.
-    if not np.isfinite(outcome.observation.sum() + outcome.reward + outcome.cost):
-        check_finite(
-            session,
-            observation=outcome.observation,
-            reward=outcome.reward,
-            cost=outcome.cost,
-        )
+def check_outcome(
+    session: OnPolicySession, observation: np.ndarray, reward: np.ndarray, cost: np.ndarray
+) -> None:
+    # One product is not finite if any number is not; only then is it worth finding out which.
+    if not math.isfinite(np.vdot(observation, observation) + np.vdot(reward, cost)):
+        check_finite(session, observation=observation, reward=reward, cost=cost)
 
 
-def next_episode(session: OnPolicySession, door: Door) -> Episode:
-    episode = Episode(door, session.run.seed, session.episodes_begun)
-    session.episodes_begun += 1
-    check_finite(session, observation=episode.observation)
-    return episode
+def begin_episodes(session: OnPolicySession, where: np.ndarray) -> np.ndarray:
+    """The run's next episodes in these environments; their observations, [places, obs]."""
+    seeds: Any = [None] * len(where)  # one for each, which Gymnasium does not say in its types
+    for place in np.flatnonzero(where):
+        seeds[place] = episode_seed(session.run.seed, session.episodes_begun)
+        session.episodes_begun += 1
+    everywhere, _ = session.environments.reset(seed=seeds, options={"reset_mask": where})
+    observation: np.ndarray = everywhere[where]
+    check_finite(session, observation=observation)
+    return observation
 
 
-def finish_episode(session: OnPolicySession, episode: Episode) -> float:
+def finish_episode(session: OnPolicySession, rewards: np.ndarray, costs: np.ndarray) -> float:
     accounting = session.accounting
-    cost = accounting.constraint.measure(episode.costs, accounting.discount)
+    cost = accounting.constraint.measure(costs.tolist(), accounting.discount)
     session.episodes.write(
         {
             "step": session.step,
             "phase": "training",
-            "return": sum(episode.rewards),
+            "return": sum(rewards.tolist()),
             "cost": cost,
-            "length": len(episode.rewards),
+            "length": len(rewards),
         }
     )
     return cost

@@ -1,0 +1,114 @@
+"""Several environments of one task behind Gymnasium's vector interface.
+
+They start again only where and when `reset` is told to by its option `reset_mask`. Of what a step
+reports, `infos` holds "cost", "reward_continues" and "cost_continues", one of each per environment.
+"""
+
+import multiprocessing
+import signal
+from functools import partial
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from prudent.tasks.door import Door, open_door
+from prudent.tasks.task import Task
+
+
+class Inside(gymnasium.Env[np.ndarray, np.ndarray]):
+    """What lies behind a door as an environment: unit actions in, flat observations out."""
+
+    def __init__(self, door: Door) -> None:
+        self.door = door
+        # Without bounds: the door clips actions, and nobody looks at those of observations.
+        self.observation_space = Box(-np.inf, np.inf, (door.observation_size,), np.float64)
+        self.action_space = Box(-np.inf, np.inf, (door.action_size,), np.float32)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        assert seed is not None
+        return self.door.reset(seed), {}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        outcome = self.door.step(action)
+        infos = {
+            "cost": outcome.cost,
+            "reward_continues": outcome.reward_continues,
+            "cost_continues": outcome.cost_continues,
+        }
+        return outcome.observation, outcome.reward, outcome.terminated, outcome.truncated, infos
+
+    def close(self) -> None:
+        self.door.close()
+
+
+class InTurn(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
+    """One after the other in this process.
+
+    `gymnasium.vector.SyncVectorEnv` does this too, for spaces and infos of every kind. For these
+    few numbers that costs more than the policy does.
+    """
+
+    def __init__(self, doors: list[Door]) -> None:
+        self.doors, self.num_envs = doors, len(doors)
+        alone = Inside(doors[0])
+        self.single_observation_space = alone.observation_space
+        self.single_action_space = alone.action_space
+        self.observation_space = batch_space(alone.observation_space, self.num_envs)
+        self.action_space = batch_space(alone.action_space, self.num_envs)
+        self.metadata = {"autoreset_mode": AutoresetMode.DISABLED}
+        self._observations = np.zeros((self.num_envs, doors[0].observation_size))
+
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """`seed` has one for each environment; where the mask leaves one out, it may be None."""
+        where = (options or {}).get("reset_mask", np.ones(self.num_envs, bool))
+        self._observations = self._observations.copy()
+        for place in np.flatnonzero(where):
+            self._observations[place] = self.doors[place].reset(seed[place])
+        return self._observations, {}
+
+    def step(
+        self, actions: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        self._observations = np.empty_like(self._observations)
+        numbers = np.empty((self.num_envs, 6))
+        for place, (door, action) in enumerate(zip(self.doors, actions, strict=True)):
+            outcome = door.step(action)
+            self._observations[place], numbers[place] = outcome.observation, outcome[1:7]
+        rewards, costs, terminated, truncated, reward_continues, cost_continues = numbers.T
+        infos = {
+            "cost": costs,
+            "reward_continues": reward_continues,
+            "cost_continues": cost_continues,
+        }
+        return self._observations, rewards, terminated > 0.0, truncated > 0.0, infos
+
+    def close(self, **_: Any) -> None:
+        for door in self.doors:
+            door.close()
+
+
+def open_environments(
+    task: Task, count: int, asynchronous: bool
+) -> VectorEnv[np.ndarray, np.ndarray, np.ndarray]:
+    if not asynchronous:
+        return InTurn([open_door(task) for _ in range(count)])
+    return AsyncVectorEnv(
+        [partial(in_a_process, task)] * count,
+        context="spawn",  # a process in which JAX runs must not be forked
+        autoreset_mode=AutoresetMode.DISABLED,
+    )
+
+
+def in_a_process(task: Task) -> Inside:
+    if multiprocessing.parent_process() is not None:
+        # Ctrl-C is for the process that trains, which finishes its epoch and saves.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return Inside(open_door(task))
