@@ -10,7 +10,8 @@ Each update first asks which actions would have been better, then moves the poli
 η is `selection_temperature`, λ `multiplier`, d `cost_budget`; ε, ε_μ and ε_Σ are
 `selection_divergence`, `mean_divergence` and `spread_divergence`. At the dual's optimum the
 selected actions keep the budget (its slope in λ is d - E_w[Q_c]) and the divergence (its slope in η
-is ε - KL(w | old)). Where no selection within ε keeps the budget, both variables go to their bound.
+is ε - KL(w | old)). Where no selection within ε keeps the budget, λ goes to its bound and η with
+it, as far as the divergence asks: the selection is then of the cheapest actions.
 """
 
 from typing import Any, NamedTuple
