@@ -162,20 +162,37 @@ def wcsac_products(config: WCSACConfig, batch: int) -> list[Product]:
     ]
 
 
+def cvpo_policy(config: CVPOConfig) -> tuple[int, ...]:
+    """Its layers: a mean, and the entries of a factor or of its diagonal."""
+    entries = ACTION * (ACTION + 1) // 2 if config.covariance == "full" else ACTION
+    return (OBSERVATION, *config.hidden, ACTION + entries)
+
+
 def cvpo_products(config: CVPOConfig, batch: int) -> list[Product]:
     """Critics: target at s', fit at (s, a), and the values of every weighed action. Policy: the
     next actions, the old policy, and its own steps.
     """
-    outputs = ACTION + ACTION * (ACTION + 1) // 2 if config.covariance == "full" else 2 * ACTION
-    policy = (OBSERVATION, *config.hidden, outputs)
     critic, critics = (OBSERVATION + ACTION, *config.hidden, 1), config.reward_critics + 1
     steps = config.policy_iterations
     weighed = config.samples * batch
     return [
-        *network_products("policy", policy, batch, Calls(2 + steps, steps, 0)),
+        *network_products("policy", cvpo_policy(config), batch, Calls(2 + steps, steps, 0)),
         *network_products("critics", critic, batch, Calls(2 * critics, critics, 0)),
         *network_products("weighing critics", critic, weighed, Calls(critics, 0, 0)),
     ]
+
+
+def cvpo_bytes(config: CVPOConfig) -> dict[str, int]:
+    """The policy moves several times, and the old one once, unless it is a copy."""
+    critics = parameter_count((OBSERVATION + ACTION, *config.hidden, 1)) * (
+        config.reward_critics + 1
+    )
+    policy = parameter_count(cvpo_policy(config))
+    drifting = policy if config.old_policy == "drift" else 0
+    return {
+        "optimiser": 4 * 7 * (critics + config.policy_iterations * policy),
+        "targets": 4 * 3 * (critics + drifting),
+    }
 
 
 class Work(NamedTuple):
@@ -189,8 +206,7 @@ PRODUCTS = {
     "cal": Work(cal_products, cal_bytes),
     "sac_pid": Work(sac_pid_products, lambda config: moved_bytes(config, 3)),
     "wcsac": Work(wcsac_products, lambda config: moved_bytes(config, 4)),
-    # Its policy moves several times, and so does the old one; only the first time is granted.
-    "cvpo": Work(cvpo_products, lambda config: moved_bytes(config, config.reward_critics + 1)),
+    "cvpo": Work(cvpo_products, cvpo_bytes),
 }
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from prudent.algorithms import ALGORITHMS
-from prudent.bench import cal_bytes, cal_products
+from prudent.bench import cal_bytes, cal_products, cvpo_bytes, cvpo_products
 from prudent.cli import main
-from prudent.configs import CALConfig
+from prudent.configs import CALConfig, CVPOConfig
 from prudent.experiments.presets import BASELINES, PRESETS, default_preset, settings
 from prudent.tasks import TASKS
 
@@ -186,4 +186,25 @@ def test_roofline_counts_by_hand():
     assert cal_bytes(CALConfig()) == {
         "optimiser": 28 * (6 * critic + policy),
         "targets": 12 * 6 * critic // 2,
+    }
+
+
+def test_the_roofline_of_cvpo_counts_every_weighed_action_and_every_step_of_the_policy():
+    products = cvpo_products(CVPOConfig(), batch=256)
+    counts = {p.use: (p.rows, p.times) for p in products if "256x256" in p.use}
+    assert counts == {
+        "policy 256x256 forward": (256, 8),  # at s' and at s of old, then six steps
+        "policy 256x256 weight gradient": (256, 6),
+        "policy 256x256 input gradient": (256, 6),
+        "critics 256x256 forward": (256, 6),  # three at s', three to be fitted
+        "critics 256x256 weight gradient": (256, 3),
+        "critics 256x256 input gradient": (256, 3),
+        "weighing critics 256x256 forward": (32 * 256, 3),
+    }
+    work = sum(2 * p.rows * p.inner * p.columns * p.times for p in products)
+    assert work == pytest.approx(4.5e9, rel=0.02)
+    critic, policy = 69_889, 71_177  # nine outputs: three means, six entries of a factor
+    assert cvpo_bytes(CVPOConfig()) == {
+        "optimiser": 28 * (3 * critic + 6 * policy),
+        "targets": 12 * (3 * critic + policy),
     }

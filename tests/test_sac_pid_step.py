@@ -36,7 +36,7 @@ def transcribed_step(state, batch, noise, config, spec):
     action, log_density, _ = squash(output, noise[0], scale)
     then = np.concatenate([batch["next_observation"], scale * action + centre], axis=1)
     now = np.concatenate([batch["observation"], scale * batch["action"] + centre], axis=1)
-    entropy = config.temperature * log_density
+    entropy = config.temperature * (log_density + np.log(scale).sum())  # of the action in [-1, 1]
     y_reward = values(state["reward_targets"], then).min(0) - entropy
     y_reward = batch["reward"] + config.discount * batch["reward_continues"] * y_reward
     y_cost = values(state["cost_targets"], then) - entropy * config.entropy_in_cost_target

@@ -10,13 +10,15 @@ Each update first asks which actions would have been better, then moves the poli
 η is `selection_temperature`, λ `multiplier`, d `cost_budget`; ε, ε_μ and ε_Σ are
 `selection_divergence`, `mean_divergence` and `spread_divergence`. At the dual's optimum the
 selected actions keep the budget (its slope in λ is d - E_w[Q_c]) and the divergence (its slope in η
-is ε - KL(w | old)). Where no selection within ε keeps the budget, both variables go to their bound.
+is ε - KL(w | old)). Where no selection within ε keeps the budget, λ goes to its bound and η with
+it, as far as the divergence asks: the selection is then of the cheapest actions.
 """
 
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from prudent.configs import CVPOConfig
@@ -121,10 +123,14 @@ def solve_dual(dual: Dual, values: Weighed, limits: Limits, iterations: int) -> 
         slope = free * gradient
         steps = jnp.stack([c * slope[0] - b * slope[1], a * slope[1] - b * slope[0]], axis=1)
         tried = point[None] - steps / (a * c - b**2)[:, None]
-        tried = jnp.concatenate([point[None], jnp.where(jnp.isfinite(tried), tried, point[None])])
+        tried = jnp.concatenate([jnp.where(jnp.isfinite(tried), tried, point[None]), point[None]])
         candidates = bounded(tried, limits)
         heights = jax.lax.map(lambda candidate: dual_value(candidate, values, limits), candidates)
-        best = jnp.argmin(heights)
+        # Near the solution all heights are equal but for rounding, and know half the digits; the
+        # slopes know them all, so there the longest step is taken.
+        lowest_height = jnp.min(heights)
+        rounding = 8.0 * np.finfo(heights.dtype).eps * jnp.abs(lowest_height)
+        best = jnp.argmax(heights <= lowest_height + rounding)
         return jax.tree.map(lambda x: x[best], candidates)
 
     return jax.lax.fori_loop(0, iterations, iterate, dual)

@@ -10,6 +10,7 @@ the form of cvpo-safe-rl).
 already feels the multiplier that its own violation makes.
 """
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -62,6 +63,7 @@ def sac_pid(config: SACPIDConfig, spec: Spec) -> Algorithm:
         )
         for size in (2, 1)
     )
+    log_scale = sum(math.log(scale) for scale in spec.action_scale)
     multiplier = pid(config.proportional_gain, config.integral_gain, config.derivative_gain)
 
     def init(key: jax.Array) -> SACPIDState:
@@ -79,7 +81,9 @@ def sac_pid(config: SACPIDConfig, spec: Spec) -> Algorithm:
         then = batch.next_observation
         following = policy.sample(state.policy.params, then, key)
         action = in_environment_units(spec, following.action)
-        bonus = -config.temperature * following.log_density
+        # Per action in [-1, 1], as in the reference: in units of the environment the bonus would
+        # differ by a constant, which counts as reward and as cost at every step.
+        bonus = -config.temperature * (following.log_density + log_scale)
 
         reward = jnp.min(rewards.target_values(state.rewards, then, action), axis=0)
         cost = costs.target_values(state.costs, then, action)[0]
