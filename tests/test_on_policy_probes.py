@@ -34,8 +34,8 @@ OWN = {
 }
 # A Lagrangian's price settles. CRPO has none and steps over the budget and back; CUP's first stage
 # goes for reward by as much as its trust region allows wherever it stands, and only the second asks
-# for the price: with no curvature to damp them, price and policy circle the solution. What such a
-# learner keeps is the budget on average.
+# for the price, so that little damps their swing about the solution. What is asked of these two is
+# the budget on average over the last third.
 SETTLING = ["pdo", "rcpo", "ppo-lag", "ipo", "cppo-pid"]
 CIRCLING = ["crpo", "cup"]
 
