@@ -469,21 +469,21 @@ def measure_epochs(algorithm: str, environments: int, epochs: int) -> dict[str, 
 
 
 def report_epochs(options: BenchOptions) -> None:
-    results = [
-        measure_epochs(options.algorithm, environments, options.epochs)
-        for environments in options.environments
-    ]
+    results = []
+    for environments in options.environments:
+        found = measure_epochs(options.algorithm, environments, options.epochs)
+        results.append(found)
+        if not options.json:
+            print(
+                f"environments: {environments}; {found['steps_per_second']:.0f} steps/s, "
+                f"{found['bare_ratio']:.2f} of the bare environment's "
+                f"({found['bare_steps_per_second']:.0f}), {found['passes']:.0f} passes an epoch; "
+                f"five million in {found['minutes_for_five_million']:.0f} minutes, "
+                f"{found['resident_memory_bytes'] / 2**20:.0f} MiB",
+                flush=True,
+            )
     if options.json:
         print(to_json({"algorithm": options.algorithm, "epochs": results}, indent=2))
-        return
-    for found in results:
-        print(
-            f"{found['environments']} environments: {found['steps_per_second']:.0f} steps/s, "
-            f"{found['bare_ratio']:.2f} of the bare environment's "
-            f"({found['bare_steps_per_second']:.0f}), {found['passes']:.0f} passes an epoch; "
-            f"five million in {found['minutes_for_five_million']:.0f} minutes, "
-            f"{found['resident_memory_bytes'] / 2**20:.0f} MiB"
-        )
 
 
 def first_update(started: float) -> None:

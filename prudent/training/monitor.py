@@ -9,13 +9,26 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from prudent.configs import Run
 from prudent.tasks.door import Door, open_door
 from prudent.tasks.task import Task
-from prudent.training.checkpoint import DamagedCheckpoint, named_leaves
-from prudent.training.evaluate import Accounting, evaluation_seeds, run_episodes
+from prudent.training.checkpoint import (
+    DamagedCheckpoint,
+    Found,
+    fill,
+    load_newest,
+    named_leaves,
+)
+from prudent.training.evaluate import (
+    Accounting,
+    accounting_of,
+    evaluation_seeds,
+    run_episodes,
+)
 from prudent.training.learner import Learner
 from prudent.training.record import Lines
 from prudent.training.reporter import Reporter
@@ -75,6 +88,47 @@ class Watched(Protocol):
     def episodes_begun(self) -> int: ...
     @property
     def work_in_window(self) -> Work: ...
+
+
+def find_checkpoint(run: Run, folder: Path, reporter: Reporter) -> Found | None:
+    """The newest whole one; without any, a folder that holds no records yet."""
+    found = load_newest(folder, run.mark(), reporter.say)
+    if found is None:
+        check_records(folder)
+    return found
+
+
+def beginning(
+    run: Run,
+    task: Task,
+    folder: Path,
+    reporter: Reporter,
+    learner: Learner,
+    facts: dict[str, Any],
+) -> dict[str, Any]:
+    """The fields with which a session of either loop begins, given the facts of its checkpoint."""
+    return {
+        "run": run,
+        "task": task,
+        "folder": folder,
+        "reporter": reporter,
+        "learner": learner,
+        "accounting": accounting_of(run),
+        "state": learner.init(),
+        "window": Window(
+            learner.metric_names, facts.get("window_sums"), facts.get("window_count", 0)
+        ),
+        "progress": Lines(folder / "progress.jsonl", facts.get("progress_bytes", 0)),
+        "episodes": Lines(folder / "episodes.jsonl", facts.get("episodes_bytes", 0)),
+        "updates": facts.get("updates", 0),
+        "history": facts.get("history", []),
+        "last_line": facts.get("last_line", {}),
+        "last_checkpoint": facts.get("step"),
+    }
+
+
+def restore_state(session: Watched, found: Found) -> None:
+    session.state = jax.tree.map(jnp.asarray, fill(session.state, found.arrays, "state/"))
 
 
 INFEASIBLE_AFTER = 10  # evaluations

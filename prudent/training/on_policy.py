@@ -21,23 +21,19 @@ from prudent.files import only_writer
 from prudent.tasks.door import Door, open_door
 from prudent.tasks.task import Task
 from prudent.tasks.vector import open_environments
-from prudent.training.checkpoint import (
-    Checkpoint,
-    fill,
-    load_newest,
-    save_checkpoint,
-    save_snapshot,
-)
-from prudent.training.evaluate import Accounting, accounting_of, episode_seed
+from prudent.training.checkpoint import Checkpoint, save_checkpoint, save_snapshot
+from prudent.training.evaluate import Accounting, episode_seed
 from prudent.training.learner import Learner, build_for, compiled, make_spec
 from prudent.training.monitor import (
     Window,
     Work,
+    beginning,
     check_finite,
     check_metrics,
-    check_records,
     common_facts,
     evaluate_and_record,
+    find_checkpoint,
+    restore_state,
     state_arrays,
     stop_on_signal,
 )
@@ -133,31 +129,21 @@ def open_on_policy(
         lambda data: data,
         shapes(empty_rollout(schedule, spec, length)),
     )
-    found = load_newest(folder, run.mark(), reporter.say)
-    if found is None:
-        check_records(folder)
+    found = find_checkpoint(run, folder, reporter)
     facts = found.facts if found else {}
     session = OnPolicySession(
-        run=run,
+        **beginning(run, task, folder, reporter, learner, facts),
         schedule=schedule,
-        task=task,
-        folder=folder,
-        learner=learner,
-        accounting=accounting_of(run),
         spec=spec,
         environments=open_environments(task, schedule.environments, schedule.asynchronous),
         evaluation_doors=[door],
-        reporter=reporter,
-        state=learner.init(),
         scales=Scales(RunningScale(spec.observation_size), RunningScale(1), RunningScale(1)),
-        window=Window(learner.metric_names, facts.get("window_sums"), facts.get("window_count", 0)),
-        progress=Lines(folder / "progress.jsonl", facts.get("progress_bytes", 0)),
-        episodes=Lines(folder / "episodes.jsonl", facts.get("episodes_bytes", 0)),
-        last_checkpoint=facts.get("step"),
-        **{name: facts[name] for name in REMEMBERED if name in facts},
+        step=facts.get("step", 0),
+        episodes_begun=facts.get("episodes_begun", 0),
+        recent_costs=facts.get("recent_costs", []),
     )
     if found:
-        session.state = jax.tree.map(jnp.asarray, fill(session.state, found.arrays, "state/"))
+        restore_state(session, found)
         for name, scale in session.scales._asdict().items():
             scale.from_array(found.arrays[f"scale/{name}"])
     return session
@@ -169,10 +155,6 @@ def close_on_policy(session: OnPolicySession) -> None:
     session.environments.close()
     for door in session.evaluation_doors:
         door.close()
-
-
-# Facts of a checkpoint that are fields of the session under the same name.
-REMEMBERED = ("step", "updates", "history", "last_line", "episodes_begun", "recent_costs")
 
 
 def save(session: OnPolicySession) -> None:

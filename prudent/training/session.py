@@ -6,27 +6,21 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from prudent.configs import OffPolicySchedule, Run
 from prudent.tasks.door import Door, Outcome, open_door
 from prudent.tasks.task import Task
-from prudent.training.checkpoint import (
-    Checkpoint,
-    Found,
-    fill,
-    load_newest,
-    save_checkpoint,
-)
-from prudent.training.evaluate import Accounting, accounting_of, episode_seed
+from prudent.training.checkpoint import Checkpoint, Found, save_checkpoint
+from prudent.training.evaluate import Accounting, episode_seed
 from prudent.training.learner import Learner, build_for, compile_learner, make_spec
 from prudent.training.monitor import (
     Window,
     Work,
-    check_records,
+    beginning,
     common_facts,
+    find_checkpoint,
+    restore_state,
     state_arrays,
 )
 from prudent.training.record import Lines
@@ -111,36 +105,21 @@ def open_session(run: Run, task: Task, folder: Path, reporter: Reporter, warmup:
     algorithm = build_for(run, spec)
     learner = compile_learner(algorithm, spec, schedule, run.seed)
     replay = Replay(schedule.replay_capacity, spec.observation_size, spec.action_size)
-    found = load_newest(folder, run.mark(), reporter.say)
-    if found is None:
-        check_records(folder)
+    found = find_checkpoint(run, folder, reporter)
     facts = found.facts if found else {}
     session = Session(
-        run=run,
+        **beginning(run, task, folder, reporter, learner, facts),
         schedule=schedule,
-        task=task,
-        folder=folder,
-        learner=learner,
-        accounting=accounting_of(run),
         door=door,
         warmup=warmup,
-        reporter=reporter,
         replay=replay,
         generator=np.random.default_rng(np.random.SeedSequence((run.seed, 0xDA7A))),
-        state=learner.init(),
         episode=Episode(door, run.seed, facts.get("episode", 0)),
-        window=Window(learner.metric_names, facts.get("window_sums"), facts.get("window_count", 0)),
-        progress=Lines(folder / "progress.jsonl", facts.get("progress_bytes", 0)),
-        episodes=Lines(folder / "episodes.jsonl", facts.get("episodes_bytes", 0)),
         step=facts.get("step", -schedule.warmup_steps),
-        updates=facts.get("updates", 0),
         updates_this_epoch=facts.get("updates_this_epoch", 0),
         block_steps=facts.get("block_steps", 0),
         block_episodes=facts.get("block_episodes", 0),
         updates_owed=facts.get("updates_owed", 0.0),
-        history=facts.get("history", []),
-        last_line=facts.get("last_line", {}),
-        last_checkpoint=facts.get("step"),
     )
     if found:
         restore(session, found)
@@ -173,7 +152,7 @@ def close_session(session: Session) -> None:
 def restore(session: Session, found: Found) -> None:
     """Bring back the learner, the replay, the generator and the episode in progress."""
     arrays, facts = found.arrays, found.facts
-    session.state = jax.tree.map(jnp.asarray, fill(session.state, arrays, "state/"))
+    restore_state(session, found)
     session.generator.bit_generator.state = facts["generator"]
     for segment in found.segments:
         session.replay.write(segment.start, segment.rows)
