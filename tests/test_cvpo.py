@@ -9,6 +9,7 @@ from steps import ROWS, SPEC, assert_same_state, moments, network_state, several
 from transcription import Adam, backward, fit, forward, step_layers, track, values
 
 from prudent.algorithms.cvpo import (
+    SMALLEST,
     Dual,
     Limits,
     Weighed,
@@ -98,6 +99,18 @@ def test_newton_agrees_with_scipy(name, start, float64):
         assert cost == pytest.approx(budget, abs=1e-4)
     else:
         assert cost < budget
+
+
+def test_where_no_selection_keeps_the_budget_it_is_the_cheapest_within_the_divergence():
+    """In float32: the price of cost rests at its bound, and the temperature is solved beside it."""
+    values, limits = problem(3, budget=-1.0)
+    values = Weighed(values.reward.astype(jnp.float32), 0.1 * values.cost.astype(jnp.float32))
+    solved = at(0.1, 0.1)
+    for _ in range(2):
+        solved = solve_dual(solved, values, limits, 10)
+    assert float(solved.multiplier) == limits.largest
+    assert SMALLEST < float(solved.selection_temperature) < limits.largest
+    assert float(dual_slopes(solved, values, limits).gradient[0]) == pytest.approx(0.0, abs=1e-3)
 
 
 def test_ten_iterations_from_the_last_batch_are_enough():

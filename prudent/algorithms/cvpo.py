@@ -115,8 +115,10 @@ def solve_dual(dual: Dual, values: Weighed, limits: Limits, iterations: int) -> 
         point = jnp.stack(dual)
         gradient, curvature = dual_slopes(dual, values, limits)
         lowest = jnp.asarray([SMALLEST, 0.0], point.dtype)
-        # A variable that rests on its bound and is pushed against it stays.
-        free = 1.0 - ((point <= lowest) & (gradient > 0)).astype(point.dtype)
+        # A variable that rests on its bound and is pushed against it stays, and the other moves as
+        # if alone.
+        held = ((point <= lowest) & (gradient > 0)) | ((point >= limits.largest) & (gradient < 0))
+        free = 1.0 - held.astype(point.dtype)
         a = free[0] * curvature[0, 0] + dampings
         b = free[0] * free[1] * curvature[0, 1]
         c = free[1] * curvature[1, 1] + dampings
