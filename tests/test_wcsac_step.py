@@ -104,7 +104,7 @@ def transcribed_step(state, batch, noise, config):
 
 CASES = {
     "as the paper's runs": WCSACConfig(),
-    "as the reference": WCSACConfig(cost_mask="never"),
+    "without a mask": WCSACConfig(cost_mask="never"),
     "risk neutral, damping clipped": WCSACConfig(risk_level=1.0, damping=1e3, clip_damping=True),
 }
 
