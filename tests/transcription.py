@@ -28,7 +28,15 @@ def silu_slope(x: np.ndarray) -> np.ndarray:
     return sigmoid * (1 + x * (1 - sigmoid))
 
 
-ACTIVATIONS = {"relu": (relu, relu_slope), "silu": (silu, silu_slope)}
+def tanh_slope(x: np.ndarray) -> np.ndarray:
+    return 1 - np.tanh(x) ** 2
+
+
+ACTIVATIONS = {
+    "relu": (relu, relu_slope),
+    "silu": (silu, silu_slope),
+    "tanh": (np.tanh, tanh_slope),
+}
 
 
 def forward(layers: Layers, x: np.ndarray, activation: str) -> tuple[np.ndarray, list]:

@@ -1,0 +1,304 @@
+"""Two epochs of every on-policy algorithm against a transcription of its equations in numpy.
+
+A minibatch holds the whole epoch, so that the order of the rows does not matter.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from transcription import Adam, backward, forward
+
+from prudent.algorithms import ON_POLICY, build
+from prudent.experiments.presets import settings
+from prudent.types import Rollout, Spec
+
+SPEC = Spec(3, 2, 1.0, (1.0, 1.0), (0.0, 0.0))
+TIME, PLACES = 7, 2
+DISCOUNT, TRACE = 0.99, 0.95
+VIOLATIONS, REMAINING = (4.0, -0.05), (1.0, 0.6)
+
+
+def random_rollout(generator: np.random.Generator, violation: float, remaining: float) -> Rollout:
+    shape = TIME, PLACES
+    ends = generator.integers(0, 2, shape).astype(float)
+    ends[-1] = 1.0
+    return Rollout(
+        observation=generator.normal(size=(*shape, 3)),
+        action=generator.normal(size=(*shape, 2)),
+        reward=300.0 * generator.normal(size=shape),  # gradients of the critics longer than 40
+        cost=200.0 * generator.uniform(size=shape),
+        reward_continues=generator.integers(0, 2, shape).astype(float),
+        cost_continues=generator.integers(0, 2, shape).astype(float),
+        ends=ends,
+        next_observation=generator.normal(size=(*shape, 3)),
+        violation=np.asarray(violation),
+        remaining=np.asarray(remaining),
+    )
+
+
+def to_vector(tree: Any) -> np.ndarray:
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)])
+
+
+def rebuilt(vector: np.ndarray, like: Any) -> Any:
+    leaves, shape = jax.tree.flatten(like)
+    bounds = np.cumsum([np.size(leaf) for leaf in leaves])[:-1]
+    parts = np.split(vector, bounds)
+    return shape.unflatten([p.reshape(np.shape(leaf)) for p, leaf in zip(parts, leaves)])
+
+
+class Descending:
+    """Parameters moved by Adam, their gradient first cut to a length."""
+
+    def __init__(self, params: Any) -> None:
+        self.params = jax.tree.map(np.asarray, params)
+        self.first = self.second = np.zeros_like(to_vector(params))
+        self.count = 0
+
+    def step(self, gradient: Any, rate: float, longest: float | None) -> None:
+        vector = to_vector(gradient)
+        length = np.sqrt(vector @ vector)
+        if longest is not None and length > longest:
+            vector = vector * longest / length
+        self.count += 1
+        adam = Adam(rate, None, None, self.count)
+        here = to_vector(self.params)
+        here, self.first, self.second = adam.step(here, vector, self.first, self.second)
+        self.params = rebuilt(here, self.params)
+
+
+def density(params: Any, seen: np.ndarray, action: np.ndarray) -> np.ndarray:
+    mean, sigma = forward(params["mean"], seen, "tanh")[0], np.exp(params["log_std"])
+    normal = np.exp(-(((action - mean) / sigma) ** 2) / 2) / (sigma * np.sqrt(2 * np.pi))
+    return np.log(normal).sum(1)
+
+
+def density_slope(params: Any, seen: np.ndarray, action: np.ndarray, weights: np.ndarray) -> Any:
+    """Gradient of the sum over rows of weight times log density."""
+    mean, tape = forward(params["mean"], seen, "tanh")
+    variance = np.exp(2 * params["log_std"])
+    at_mean = weights[:, None] * (action - mean) / variance
+    at_spread = weights[:, None] * ((action - mean) ** 2 / variance - 1)
+    gradients, _ = backward(params["mean"], tape, at_mean, "tanh")
+    return {"mean": gradients, "log_std": at_spread.sum(0)}
+
+
+def divergence(first: Any, second: Any, seen: np.ndarray) -> np.ndarray:
+    """KL(first || second), [B]."""
+    a, b = (forward(p["mean"], seen, "tanh")[0] for p in (first, second))
+    s, t = np.exp(first["log_std"]), np.exp(second["log_std"])
+    return (np.log(t / s) + (s**2 + (a - b) ** 2) / (2 * t**2) - 0.5).sum(1)
+
+
+def advantages(signal, values, next_values, continues, ends) -> np.ndarray:
+    found = np.zeros_like(signal)
+    for place in range(PLACES):
+        later = 0.0
+        for t in reversed(range(TIME)):
+            look = DISCOUNT * continues[t, place]
+            surprise = signal[t, place] + look * next_values[t, place] - values[t, place]
+            reach = 0.0 if ends[t, place] else TRACE * look
+            later = surprise + reach * later
+            found[t, place] = later
+    return found
+
+
+class Transcribed:
+    """The state of one algorithm, and its epoch."""
+
+    def __init__(self, algorithm: str, config: Any, state: Any) -> None:
+        self.algorithm, self.config = algorithm, config
+        self.policy = Descending(state.policy.params)
+        self.rewards = Descending(state.rewards.params)
+        self.costs = Descending(state.costs.params)
+        self.multiplier = np.asarray(config.initial_multiplier)
+        self.dual_first = self.dual_second = 0.0
+        self.epochs = 0
+        self.seen_costs: list[float] = []
+
+    def move_multiplier(self, violation: float) -> None:
+        c = self.config
+        if self.algorithm in ("pdo", "rcpo", "ppo-lag"):
+            adam = Adam(0.035, None, None, self.epochs)
+            raised, self.dual_first, self.dual_second = adam.step(
+                self.multiplier, -violation, self.dual_first, self.dual_second
+            )
+            self.multiplier = max(raised, 0.0)
+        elif self.algorithm == "cup":
+            self.multiplier = min(max(self.multiplier + 0.01 * violation, 0.0), 2.0)
+        elif self.algorithm == "ipo":
+            slope = 0.01 / (-violation + 1e-8)
+            self.multiplier = slope if 0.0 <= slope <= 1.0 else 1.0
+        elif self.algorithm == "cppo-pid":
+            # Few enough epochs that the derivative still looks back at the first one.
+            self.seen_costs.append(violation)
+            proportional = integral = 0.0
+            smoothed = self.seen_costs[0]
+            for e in self.seen_costs:
+                proportional = 0.95 * proportional + 0.05 * e
+                integral = max(0.0, integral + 0.01 * e)
+                smoothed = 0.95 * smoothed + 0.05 * e
+            rise = max(0.0, smoothed - self.seen_costs[0])
+            self.multiplier = max(0.0, 0.1 * proportional + integral + 0.01 * rise)
+        else:
+            self.multiplier = np.asarray(0.0)
+        assert c.derivative_delay > len(self.seen_costs)
+
+    def epoch(self, rollout: Rollout) -> None:
+        self.epochs += 1
+        self.move_multiplier(float(rollout.violation))
+        c, decay = self.config, float(rollout.remaining)
+        self.policy_rate = c.policy_learning_rate * decay
+        self.critic_rate = c.critic_learning_rate * (decay if self.algorithm == "cup" else 1.0)
+
+        flat = lambda a: a.reshape(TIME * PLACES, *a.shape[2:])  # noqa: E731
+        self.seen, self.action = flat(rollout.observation), flat(rollout.action)
+        now, then = rollout.observation, rollout.next_observation
+        found = []
+        for critic, signal, continues in (
+            (self.rewards, rollout.reward, rollout.reward_continues),
+            (self.costs, rollout.cost, rollout.cost_continues),
+        ):
+            v, v_then = (forward(critic.params, x, "tanh")[0][..., 0] for x in (now, then))
+            a = advantages(signal, v, v_then, continues, rollout.ends)
+            found.append((flat(a), flat(a + v)))
+        (reward, self.reward_target), (cost, self.cost_target) = found
+        reward = (reward - reward.mean()) / (reward.std() + 1e-8)
+        cost = cost - cost.mean()
+        if self.algorithm == "cup":
+            cost = cost / (cost.std() + 1e-6)
+
+        self.collector = self.policy.params
+        self.old_density = density(self.collector, self.seen, self.action)
+        m = self.multiplier
+        if self.algorithm in ("ppo", "cup"):
+            combined = reward
+        elif self.algorithm == "crpo":
+            combined = reward if rollout.violation <= c.tolerance else -cost
+        else:
+            combined = (reward - m * cost) / (1 + m)
+
+        if self.algorithm == "rcpo" or (self.algorithm == "crpo" and c.base == "trpo"):
+            self.natural_step(combined)
+            for _ in range(c.passes):
+                self.fit_critics()
+            return
+        for _ in range(c.passes):
+            self.fit_critics()
+            self.ratio_step(combined, clip=None if self.algorithm == "pdo" else 0.2)
+            if self.moved() > c.max_divergence:
+                break
+        if self.algorithm == "cup":
+            self.project(cost)
+
+    def moved(self) -> float:
+        new, old = self.policy.params, self.collector
+        pair = (new, old) if self.algorithm == "cup" else (old, new)
+        return divergence(*pair, self.seen).mean()
+
+    def fit_critics(self) -> None:
+        longest = None if self.algorithm == "cup" else 40.0
+        for critic, target in ((self.rewards, self.reward_target), (self.costs, self.cost_target)):
+            value, tape = forward(critic.params, self.seen, "tanh")
+            slope = 2 * (value[:, 0] - target)[:, None] / len(target)
+            gradient, _ = backward(critic.params, tape, slope, "tanh")
+            gradient = jax.tree.map(lambda g, p: g + 2e-3 * p, gradient, critic.params)
+            critic.step(gradient, self.critic_rate, longest)
+
+    def ratio(self) -> np.ndarray:
+        return np.exp(density(self.policy.params, self.seen, self.action) - self.old_density)
+
+    def ratio_step(self, advantage: np.ndarray, clip: float | None) -> None:
+        ratio = self.ratio()
+        counts = np.ones(len(ratio))
+        if clip is not None:
+            counts[(advantage > 0) & (ratio > 1 + clip)] = 0.0
+            counts[(advantage < 0) & (ratio < 1 - clip)] = 0.0
+        weights = -counts * ratio * advantage / len(ratio)
+        gradient = density_slope(self.policy.params, self.seen, self.action, weights)
+        self.policy.step(gradient, self.policy_rate, 40.0)
+
+    def project(self, cost: np.ndarray) -> None:
+        halfway = self.policy.params
+        goal = forward(halfway["mean"], self.seen, "tanh")[0]
+        price = self.multiplier * (1 - DISCOUNT * TRACE) / (1 - DISCOUNT)
+        for _ in range(self.config.passes):
+            params, rows = self.policy.params, len(self.seen)
+            weights = price * self.ratio() * cost / rows
+            towards = density_slope(params, self.seen, self.action, weights)
+            mean, tape = forward(params["mean"], self.seen, "tanh")
+            variance, there = np.exp(2 * params["log_std"]), np.exp(2 * halfway["log_std"])
+            back, _ = backward(params["mean"], tape, (mean - goal) / there / rows, "tanh")
+            away = {"mean": back, "log_std": variance / there - 1}
+            gradient = jax.tree.map(np.add, towards, away)
+            self.policy.step(gradient, self.policy_rate, 40.0)
+            if self.moved() > self.config.max_divergence:
+                break
+
+    def natural_step(self, advantage: np.ndarray) -> None:
+        rows, size = self.action.shape
+        old = self.collector
+        gradient = to_vector(density_slope(old, self.seen, self.action, advantage / rows))
+        matrix = 0.1 * np.eye(len(gradient))
+        nothing = jax.tree.map(np.zeros_like, old)
+        for row in range(rows):
+            for i in range(size):
+                _, tape = forward(old["mean"], self.seen[row : row + 1], "tanh")
+                one = backward(old["mean"], tape, np.eye(size)[i : i + 1], "tanh")[0]
+                slope = to_vector({**nothing, "mean": one})
+                matrix += np.outer(slope, slope) / np.exp(2 * old["log_std"][i]) / rows / size
+        spread = to_vector({**nothing, "log_std": np.ones(size)})
+        matrix += np.diag(2 * spread) / size
+
+        x, residual = np.zeros_like(gradient), gradient.copy()
+        direction, square = residual, residual @ residual
+        for _ in range(15):
+            if np.sqrt(square) < 1e-10:
+                break
+            alpha = square / (direction @ matrix @ direction + 1e-6)
+            x = x + alpha * direction
+            residual = residual - alpha * matrix @ direction
+            before, square = square, residual @ residual
+            direction = residual + square / (before + 1e-6) * direction
+        delta = self.config.max_divergence
+        step = x * np.sqrt(2 * delta / (x @ matrix @ x + 1e-8))
+
+        here = to_vector(old)
+        if self.algorithm == "rcpo":
+            self.policy.params = rebuilt(here + step, old)
+            return
+        for trial in range(15):
+            self.policy.params = rebuilt(here + 0.8**trial * step, old)
+            far = divergence(old, self.policy.params, self.seen).mean() / size
+            if far <= delta and (self.ratio() * advantage).mean() >= advantage.mean():
+                return
+        self.policy.params = old
+
+
+CASES = [(name, {}) for name in ON_POLICY]
+CASES += [("crpo", {"base": "ppo"}), ("crpo", {"tolerance": 5.0})]
+CASES += [("ppo", {"max_divergence": 1e-4}), ("cup", {"max_divergence": 1e-4})]
+
+
+@pytest.mark.parametrize(("algorithm", "values"), CASES)
+def test_two_epochs_against_the_equations(algorithm, values, float64):
+    config, _ = settings(algorithm, "default", "test")
+    wide = {"max_divergence": 1.0} if config.max_divergence == 0.02 else {}
+    config = replace(
+        config, hidden=(5,), passes=3, batch_size=20, policy_learning_rate=2e-2, **wide | values
+    )
+    learner = build(algorithm, config, SPEC)
+    state = jax.jit(learner.init)(jax.random.key(0))
+    ours = Transcribed(algorithm, config, state)
+    generator = np.random.default_rng(1)
+    for epoch, (violation, remaining) in enumerate(zip(VIOLATIONS, REMAINING, strict=True)):
+        rollout = random_rollout(generator, violation, remaining)
+        state, metrics = jax.jit(learner.update)(state, rollout, jax.random.key(epoch))
+        ours.epoch(rollout)
+        assert float(metrics["multiplier"]) == pytest.approx(float(ours.multiplier), abs=1e-12)
+        for part in ("policy", "rewards", "costs"):
+            found, expected = getattr(state, part).params, getattr(ours, part).params
+            assert np.abs(to_vector(expected) - to_vector(found)).max() < 1e-9, (epoch, part)
