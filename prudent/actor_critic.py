@@ -21,7 +21,7 @@ from prudent.configs import OnPolicyConfig
 from prudent.critics import Value, value_function
 from prudent.multipliers import Multiplier, projected_ascent
 from prudent.networks import STYLES, Trained, adam, clipped_adam, descend, start
-from prudent.policies import Gaussian, gaussian
+from prudent.policies import Gaussian, divergence, gaussian
 from prudent.surrogates import clipped_ratio, penalised, plain_ratio
 from prudent.trust_region import fisher_product, line_search, natural_step
 from prudent.types import Algorithm, Metrics, Params, Rollout, Spec
@@ -187,7 +187,7 @@ def minibatches(batch: Batch, lots: jax.Array, size: int) -> Batch:
 def in_passes(
     config: OnPolicyConfig,
     step: Step,
-    divergence: Callable[[ActorCritic], jax.Array],
+    moved: Callable[[ActorCritic], jax.Array],
     state: ActorCritic,
     epoch: Epoch,
 ) -> tuple[ActorCritic, Metrics]:
@@ -201,27 +201,28 @@ def in_passes(
         return state, {name: jnp.mean(values) for name, values in metrics.items()}
 
     def unfinished(loop: Any) -> jax.Array:
-        _, count, moved, _ = loop
-        return (count < config.passes) & (moved <= config.max_divergence)
+        _, count, distance, _ = loop
+        return (count < config.passes) & (distance <= config.max_divergence)
 
     def advance(loop: Any) -> Any:
         state, count, _, _ = loop
         state, metrics = one_pass(state, count)
-        return state, count + 1, divergence(state), metrics
+        return state, count + 1, moved(state), metrics
 
     count = jnp.zeros((), jnp.int32)
     shapes = jax.eval_shape(one_pass, state, count)[1]
     nothing = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
     loop = state, count, jnp.zeros_like(epoch.cost_weight), nothing
-    state, count, moved, metrics = jax.lax.while_loop(unfinished, advance, loop)
-    return state, {**metrics, "divergence": moved, "passes": count.astype(moved.dtype)}
+    state, count, distance, metrics = jax.lax.while_loop(unfinished, advance, loop)
+    return state, {**metrics, "divergence": distance, "passes": count.astype(distance.dtype)}
 
 
 def by_passes(config: OnPolicyConfig, clip: float | None = None) -> Improve:
     """Critics and policy together, minibatch by minibatch; `clip` None leaves the ratio free."""
 
     def improve(state: ActorCritic, epoch: Epoch) -> tuple[ActorCritic, Metrics]:
-        parts, old = epoch.parts, state.policy.params
+        parts, seen = epoch.parts, epoch.batch.observation
+        old = parts.policy.normal(state.policy.params, seen)
 
         def step(state: ActorCritic, batch: Batch) -> tuple[ActorCritic, Metrics]:
             state, errors = fit_critics(parts, state, batch)
@@ -237,13 +238,12 @@ def by_passes(config: OnPolicyConfig, clip: float | None = None) -> Improve:
             policy, _ = descend(loss, state.policy, parts.optimiser)
             return state._replace(policy=policy), errors
 
-        def divergence(state: ActorCritic) -> jax.Array:
-            seen = epoch.batch.observation
-            if config.divergence == "from_old":
-                return jnp.mean(parts.policy.divergence(old, state.policy.params, seen))
-            return jnp.mean(parts.policy.divergence(state.policy.params, old, seen))
+        def moved(state: ActorCritic) -> jax.Array:
+            new = parts.policy.normal(state.policy.params, seen)
+            from_old = config.divergence == "from_old"
+            return jnp.mean(divergence(old, new) if from_old else divergence(new, old))
 
-        return in_passes(config, step, divergence, state, epoch)
+        return in_passes(config, step, moved, state, epoch)
 
     return improve
 
@@ -253,23 +253,23 @@ def by_natural_gradient(config: OnPolicyConfig, search: bool) -> Improve:
 
     def improve(state: ActorCritic, epoch: Epoch) -> tuple[ActorCritic, Metrics]:
         parts, batch = epoch.parts, epoch.batch
-        old = state.policy.params
-        here, unravel = ravel_pytree(old)
+        here, unravel = ravel_pytree(state.policy.params)
+        old = parts.policy.normal(state.policy.params, batch.observation)
 
         def gain(theta: jax.Array) -> jax.Array:
             ratio = probability_ratio(parts.policy, unravel(theta), batch)
             return jnp.mean(plain_ratio(ratio, batch.advantage))
 
-        def divergence(theta: jax.Array) -> jax.Array:
+        def moved(theta: jax.Array) -> jax.Array:
+            new = parts.policy.normal(unravel(theta), batch.observation)
             # Averaged over action dimensions too: the reference's unit of `max_divergence`.
-            total = parts.policy.divergence(old, unravel(theta), batch.observation)
-            return jnp.mean(total) / batch.action.shape[-1]
+            return jnp.mean(divergence(old, new)) / batch.action.shape[-1]
 
         def acceptable(theta: jax.Array) -> jax.Array:
-            within = divergence(theta) <= config.max_divergence
+            within = moved(theta) <= config.max_divergence
             return within & (gain(theta) >= gain(here))
 
-        product = fisher_product(divergence, here, config.damping)
+        product = fisher_product(moved, here, config.damping)
         step = natural_step(product, jax.grad(gain)(here), config.max_divergence)
         there = line_search(acceptable, here, step) if search else here + step
         state = state._replace(policy=state.policy._replace(params=unravel(there)))
@@ -281,7 +281,7 @@ def by_natural_gradient(config: OnPolicyConfig, search: bool) -> Improve:
             state,
             epoch,
         )
-        return state, {**metrics, "divergence": divergence(there)}
+        return state, {**metrics, "divergence": moved(there)}
 
     return improve
 

@@ -58,14 +58,28 @@ def tanh_gaussian(spec: Spec, hidden: Sequence[int], style: str = "relu-xavier")
     return Policy(network.init, sample, mode)
 
 
+class Normal(NamedTuple):
+    """A normal distribution over actions, its dimensions independent."""
+
+    mean: jax.Array  # [..., act]
+    log_std: jax.Array  # [..., act]
+
+
+def divergence(first: Normal, second: Normal) -> jax.Array:
+    """KL(first || second): [..., act] -> [...]."""
+    log_ratio = first.log_std - second.log_std
+    distance = (first.mean - second.mean) * jnp.exp(-second.log_std)
+    return jnp.sum(0.5 * (jnp.exp(2.0 * log_ratio) + distance**2 - 1.0) - log_ratio, axis=-1)
+
+
 class Gaussian(NamedTuple):
     """A normal distribution whose spread does not depend on the observation."""
 
     init: Callable[[jax.Array], Params]
+    normal: Callable[[Params, jax.Array], Normal]  # params, observation
     sample: Callable[[Params, jax.Array, jax.Array], jax.Array]  # params, observation, key
     mode: Callable[[Params, jax.Array], jax.Array]  # params, observation -> action
     log_density: Callable[[Params, jax.Array, jax.Array], jax.Array]  # params, obs, act -> [...]
-    divergence: Callable[[Params, Params, jax.Array], jax.Array]  # KL(first || second) -> [...]
     entropy: Callable[[Params], jax.Array]
 
 
@@ -83,36 +97,27 @@ def gaussian(
         log_std = jnp.full(spec.action_size, initial_log_std, jnp.result_type(float))
         return {"mean": network.init(key), "log_std": log_std}
 
-    def spread_like(params: Params, array: jax.Array) -> jax.Array:
-        return jnp.broadcast_to(params["log_std"], array.shape)
-
-    def mean(params: Params, observation: jax.Array) -> jax.Array:
-        return network.apply(params["mean"], observation)
+    def normal(params: Params, observation: jax.Array) -> Normal:
+        mean = network.apply(params["mean"], observation)
+        return Normal(mean, jnp.broadcast_to(params["log_std"], mean.shape))
 
     def sample(params: Params, observation: jax.Array, key: jax.Array) -> jax.Array:
-        centre = mean(params, observation)
-        noise = jax.random.normal(key, centre.shape, centre.dtype)
-        return jnp.clip(centre + jnp.exp(spread_like(params, centre)) * noise, -1.0, 1.0)
+        mean, log_std = normal(params, observation)
+        noise = jax.random.normal(key, mean.shape, mean.dtype)
+        return jnp.clip(mean + jnp.exp(log_std) * noise, -1.0, 1.0)
 
     def log_density(params: Params, observation: jax.Array, action: jax.Array) -> jax.Array:
-        log_std = spread_like(params, action)
-        distance = (action - mean(params, observation)) * jnp.exp(-log_std)
+        mean, log_std = normal(params, observation)
+        distance = (action - mean) * jnp.exp(-log_std)
         return jnp.sum(-0.5 * distance**2 - log_std - 0.5 * jnp.log(2.0 * jnp.pi), axis=-1)
-
-    def divergence(first: Params, second: Params, observation: jax.Array) -> jax.Array:
-        here, there = mean(first, observation), mean(second, observation)
-        log_ratio = spread_like(first, here) - spread_like(second, there)
-        distance = (here - there) * jnp.exp(-spread_like(second, there))
-        terms = 0.5 * (jnp.exp(2.0 * log_ratio) + distance**2 - 1.0) - log_ratio
-        return jnp.sum(terms, axis=-1)
 
     def entropy(params: Params) -> jax.Array:
         return jnp.sum(params["log_std"] + 0.5 * jnp.log(2.0 * jnp.pi * jnp.e))
 
     def mode(params: Params, observation: jax.Array) -> jax.Array:
-        return jnp.clip(mean(params, observation), -1.0, 1.0)
+        return jnp.clip(normal(params, observation).mean, -1.0, 1.0)
 
-    return Gaussian(init, sample, mode, log_density, divergence, entropy)
+    return Gaussian(init, normal, sample, mode, log_density, entropy)
 
 
 class Moments(NamedTuple):

@@ -47,7 +47,9 @@ def rebuilt(vector: np.ndarray, like: Any) -> Any:
     leaves, shape = jax.tree.flatten(like)
     bounds = np.cumsum([np.size(leaf) for leaf in leaves])[:-1]
     parts = np.split(vector, bounds)
-    return shape.unflatten([p.reshape(np.shape(leaf)) for p, leaf in zip(parts, leaves)])
+    return shape.unflatten(
+        [p.reshape(np.shape(leaf)) for p, leaf in zip(parts, leaves, strict=True)]
+    )
 
 
 class Descending:
@@ -120,7 +122,6 @@ class Transcribed:
         self.seen_costs: list[float] = []
 
     def move_multiplier(self, violation: float) -> None:
-        c = self.config
         if self.algorithm in ("pdo", "rcpo", "ppo-lag"):
             adam = Adam(0.035, None, None, self.epochs)
             raised, self.dual_first, self.dual_second = adam.step(
@@ -133,7 +134,7 @@ class Transcribed:
             slope = 0.01 / (-violation + 1e-8)
             self.multiplier = slope if 0.0 <= slope <= 1.0 else 1.0
         elif self.algorithm == "cppo-pid":
-            # Few enough epochs that the derivative still looks back at the first one.
+            # While the derivative, with its delay of 10 epochs, still looks back at the first one.
             self.seen_costs.append(violation)
             proportional = integral = 0.0
             smoothed = self.seen_costs[0]
@@ -145,7 +146,6 @@ class Transcribed:
             self.multiplier = max(0.0, 0.1 * proportional + integral + 0.01 * rise)
         else:
             self.multiplier = np.asarray(0.0)
-        assert c.derivative_delay > len(self.seen_costs)
 
     def epoch(self, rollout: Rollout) -> None:
         self.epochs += 1

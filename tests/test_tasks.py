@@ -10,6 +10,7 @@ from gymnasium.utils.env_checker import check_env
 from prudent.tasks import TASKS
 from prudent.tasks.door import Door, open_door
 from prudent.tasks.orbit import BUDGET, HORIZON, SPEED, best_radius, best_return
+from prudent.tasks.velocity import SpeedCost
 
 OURS = [name for name in TASKS if name == "orbit" or name.endswith("-velocity")]
 SIZES = {
@@ -50,6 +51,40 @@ def test_cost_is_the_speed(name):
     assert outcome.cost == pytest.approx(math.hypot(info["x_velocity"], info.get("y_velocity", 0)))
     assert outcome.cost > 0
     door.close()
+
+
+@pytest.mark.parametrize("name", ["hopper-velocity", "walker2d-velocity"])
+def test_the_quick_step_is_gymnasiums(name):
+    task = TASKS[name]
+    ours = task.make()
+    gymnasium_id, arguments, healthy_reward = task.make.args
+    theirs = SpeedCost(gymnasium.make(gymnasium_id, **arguments), healthy_reward)
+    generator = np.random.default_rng(0)
+    falls = 0
+    for episode in range(20):
+        found, expected = ours.reset(seed=episode)[0], theirs.reset(seed=episode)[0]
+        np.testing.assert_array_equal(found, expected)
+        for _ in range(60):
+            action = generator.uniform(-1.0, 1.0, ours.action_space.shape).astype(np.float32)
+            observation, reward, terminated, _, info = ours.step(action)
+            expected = theirs.step(action)
+            np.testing.assert_array_equal(observation, expected[0])
+            assert reward == pytest.approx(float(expected[1]), rel=1e-15, abs=1e-15)
+            assert terminated == expected[2]
+            assert info == {key: expected[4][key] for key in info}
+            if terminated:
+                falls += 1
+                break
+    assert falls > 5
+    # What random actions do not lead to.
+    body, other = ours.unwrapped, theirs.unwrapped
+    for velocity in (11.0, 99.0, 101.0, np.nan):
+        for env in (ours, theirs):
+            env.reset(seed=0)
+        body.data.qvel[-1] = other.data.qvel[-1] = velocity
+        found, expected = ours.step(np.zeros_like(action)), theirs.step(np.zeros_like(action))
+        np.testing.assert_array_equal(found[0], expected[0])
+        assert found[2] == expected[2]
 
 
 def test_humanoid_actions_are_scaled_into_their_bounds():

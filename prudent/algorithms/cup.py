@@ -24,6 +24,7 @@ from prudent.actor_critic import (
 )
 from prudent.configs import OnPolicyConfig
 from prudent.networks import descend
+from prudent.policies import divergence
 from prudent.surrogates import projection_coefficient
 from prudent.types import Algorithm, Metrics, Params, Spec
 
@@ -33,11 +34,13 @@ def cup(config: OnPolicyConfig, spec: Spec) -> Algorithm:
     coefficient = projection_coefficient(config.discount, config.cost_trace_decay)
 
     def project(state: ActorCritic, epoch: Epoch, collector: Params) -> tuple[ActorCritic, Metrics]:
-        policy, halfway = epoch.parts.policy, state.policy.params
+        policy, halfway, seen = epoch.parts.policy, state.policy.params, epoch.batch.observation
+        old = policy.normal(collector, seen)
 
         def step(state: ActorCritic, batch: Batch) -> tuple[ActorCritic, Metrics]:
             def loss(params: Params) -> tuple[jax.Array, None]:
-                away = policy.divergence(params, halfway, batch.observation)  # [B]
+                here = policy.normal(params, batch.observation)
+                away = divergence(here, policy.normal(halfway, batch.observation))  # [B]
                 cost = probability_ratio(policy, params, batch) * batch.cost_advantage  # [B]
                 total = away + epoch.cost_weight * coefficient * cost
                 return jnp.average(total, weights=batch.weight), None
@@ -45,11 +48,10 @@ def cup(config: OnPolicyConfig, spec: Spec) -> Algorithm:
             projected, _ = descend(loss, state.policy, epoch.parts.optimiser)
             return state._replace(policy=projected), {}
 
-        def divergence(state: ActorCritic) -> jax.Array:
-            seen = epoch.batch.observation
-            return jnp.mean(policy.divergence(state.policy.params, collector, seen))
+        def moved(state: ActorCritic) -> jax.Array:
+            return jnp.mean(divergence(policy.normal(state.policy.params, seen), old))
 
-        return in_passes(config, step, divergence, state, epoch)
+        return in_passes(config, step, moved, state, epoch)
 
     def improve(state: ActorCritic, epoch: Epoch) -> tuple[ActorCritic, Metrics]:
         key_reward, key_cost = jax.random.split(epoch.key)

@@ -54,17 +54,23 @@ class Door:
         return np.asarray(observation).ravel()
 
     def to_environment(self, unit_action: np.ndarray) -> np.ndarray:
-        """From [-1, 1] to the environment's bounds; rounding never leaves them."""
-        action = self.action_scale * unit_action + self.action_centre
-        return np.minimum(np.maximum(action, self._low), self._high)
+        """From [-1, 1] to the environment's bounds; rounding never leaves them. [..., act]."""
+        action = self.action_scale * unit_action
+        action += self.action_centre
+        np.maximum(action, self._low, out=action)
+        np.minimum(action, self._high, out=action)
+        return action.astype(self._action_dtype, copy=False)
 
     def to_unit(self, action: np.ndarray) -> np.ndarray:
         """From the environment's bounds to [-1, 1]."""
         return (np.asarray(action, float).ravel() - self.action_centre) / self.action_scale
 
     def step(self, unit_action: np.ndarray) -> Outcome:
-        action = self.to_environment(unit_action).reshape(self._action_shape)
-        result: Any = self.unwrapped.step(action.astype(self._action_dtype, copy=False))
+        return self.take(self.to_environment(unit_action))
+
+    def take(self, action: np.ndarray) -> Outcome:
+        """A step by an action that is `to_environment` already."""
+        result: Any = self.unwrapped.step(action.reshape(self._action_shape))
         if len(result) == 6:  # Safety-Gymnasium's order: the cost is the third item
             observation, reward, cost, terminated, truncated, info = result
         else:

@@ -77,11 +77,10 @@ class InTurn(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     def step(
         self, actions: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        self._observations = np.empty_like(self._observations)
-        numbers = np.empty((self.num_envs, 6))
-        for place, (door, action) in enumerate(zip(self.doors, actions, strict=True)):
-            outcome = door.step(action)
-            self._observations[place], numbers[place] = outcome.observation, outcome[1:7]
+        actions = self.doors[0].to_environment(actions)
+        outcomes = [door.take(action) for door, action in zip(self.doors, actions, strict=True)]
+        self._observations = np.array([outcome.observation for outcome in outcomes], float)
+        numbers = np.array([outcome[1:7] for outcome in outcomes], float)
         rewards, costs, terminated, truncated, reward_continues, cost_continues = numbers.T
         infos = {
             "cost": costs,

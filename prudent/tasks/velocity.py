@@ -12,6 +12,9 @@ from functools import partial
 from typing import Any
 
 import gymnasium
+import mujoco
+import numpy as np
+from gymnasium.wrappers import TimeLimit
 
 from prudent.constraints import Constraint
 from prudent.tasks.task import Task
@@ -28,6 +31,8 @@ HUMANOID = {
     "include_cfrc_ext_in_observation": False,
     "contact_cost_weight": 0.0,
 }
+
+QUICK = ("Hopper-v5", "Walker2d-v5")
 
 
 class SpeedCost(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -49,6 +54,55 @@ class SpeedCost(gymnasium.Wrapper[Any, Any, Any, Any]):
         return observation, reward, terminated, truncated, info
 
 
+class QuickSpeedCost(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """The same for Hopper and Walker2d, by a step of our own.
+
+    Gymnasium's takes as long around the physics as in it: it judges their health twice and asks for
+    contact forces that nobody observes. This one reads the constants of the environment it wraps
+    and comes to the same numbers. Of `info` it keeps speed and the reward's parts.
+    """
+
+    def __init__(self, env: gymnasium.Env, healthy_reward: float) -> None:
+        super().__init__(env)
+        body: Any = env.unwrapped
+        self._advance = partial(mujoco.mj_step, body.model, body.data, nstep=body.frame_skip)
+        self._positions, self._velocities = body.data.qpos, body.data.qvel
+        self._controls, self._seconds = body.data.ctrl, body.dt
+        self._heights, self._angles = body._healthy_z_range, body._healthy_angle_range
+        anything = (-math.inf, math.inf)  # which Walker2d's joints may do
+        self._others = getattr(body, "_healthy_state_range", anything)
+        self._forward_weight = body._forward_reward_weight
+        self._effort_weight = body._ctrl_cost_weight
+        self._healthy_reward = healthy_reward
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        before = self._positions.item(0)
+        self._controls[:] = action
+        self._advance()
+        state = np.concatenate((self._positions, self._velocities))
+        x, height, *others = state.tolist()
+        healthy = (
+            self._heights[0] < height < self._heights[1]
+            and self._angles[0] < others[0] < self._angles[1]
+            and self._others[0] < min(others)
+            and max(others) < self._others[1]
+        )
+        observed = state[len(self._positions) :]  # velocities, cut to what Gymnasium lets be seen
+        np.minimum(observed, 10.0, out=observed)
+        np.maximum(observed, -10.0, out=observed)
+        speed = (x - before) / self._seconds
+        forward = self._forward_weight * speed
+        effort = float(self._effort_weight * np.add.reduce(np.square(action)))
+        info = {
+            "x_velocity": speed,
+            "reward_forward": forward,
+            "reward_survive": self._healthy_reward,
+            "reward_ctrl": -effort,
+            "cost": abs(speed),
+        }
+        return state[1:], forward + self._healthy_reward - effort, not healthy, False, info
+
+
 def make_velocity(
     gymnasium_id: str,
     arguments: dict[str, Any],
@@ -57,12 +111,13 @@ def make_velocity(
 ) -> gymnasium.Env:
     env = gymnasium.make(
         gymnasium_id,
-        max_episode_steps=HORIZON,
+        max_episode_steps=-1,  # the time limit is put around our own step
         render_mode=render_mode,
         disable_env_checker=True,  # the tests check it; no need to at every step
         **arguments,
     )
-    return SpeedCost(env, healthy_reward)
+    with_cost = QuickSpeedCost if gymnasium_id in QUICK else SpeedCost
+    return TimeLimit(with_cost(env, healthy_reward), HORIZON)
 
 
 def velocity(
