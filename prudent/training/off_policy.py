@@ -70,11 +70,21 @@ def call_sizes(schedule: OffPolicySchedule, updates: int) -> list[int]:
     return sizes
 
 
+def check_schedule(schedule: OffPolicySchedule) -> None:
+    if schedule.replay_capacity < schedule.batch_size:
+        raise ValueError(
+            f"a replay of {schedule.replay_capacity} never holds a batch of {schedule.batch_size}; "
+            "choose a larger replay_capacity or a smaller batch_size"
+        )
+
+
 def train(run: Run, task: Task, folder: Path, reporter: Reporter, warmup: Warmup) -> dict[str, Any]:
     """Train until the schedule ends, going on from the folder's newest checkpoint if it has one.
 
     Returns the last line of `progress.jsonl`.
     """
+    assert isinstance(run.schedule, OffPolicySchedule)
+    check_schedule(run.schedule)
     with only_writer(folder):
         session = open_session(run, task, folder, reporter, warmup)
         try:
@@ -149,8 +159,13 @@ def choose_action(session: Session) -> np.ndarray:
 
 
 def end_block(session: Session) -> None:
-    """Make the updates that the collected steps have earned, if enough were collected."""
+    """Make the updates that the collected steps have earned, if enough were collected.
+
+    Before there are rows for a batch the block goes on, and what it earns is made up for then.
+    """
     schedule = session.schedule
+    if session.replay.size < schedule.batch_size:
+        return
     in_steps = schedule.update_unit == "steps"
     if (session.block_steps if in_steps else session.block_episodes) < schedule.update_every:
         return
