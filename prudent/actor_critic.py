@@ -103,24 +103,31 @@ def flat(array: jax.Array) -> jax.Array:
 
 def estimate(config: OnPolicyConfig, parts: Parts, state: ActorCritic, rollout: Rollout) -> Batch:
     """Advantages and value targets of reward and cost; the combination is left open."""
-    now, then, ends = rollout.observation, rollout.next_observation, rollout.ends
+    now, then = rollout.observation, rollout.next_observation
 
-    values = parts.rewards.values(state.rewards, now)
-    reward = generalised_advantages(
+    def judged(
+        critic: Value,
+        trained: Trained,
+        signal: jax.Array,
+        continues: jax.Array,
+        decay: tuple[float, float],
+    ) -> tuple[jax.Array, jax.Array]:
+        values, next_values = (critic.values(trained, seen) for seen in (now, then))
+        found = generalised_advantages(signal, values, next_values, continues, rollout.ends, decay)
+        return found, found + values
+
+    reward, reward_target = judged(
+        parts.rewards,
+        state.rewards,
         rollout.reward,
-        values,
-        parts.rewards.values(state.rewards, then),
         rollout.reward_continues,
-        ends,
         (config.discount, config.trace_decay),
     )
-    cost_values = parts.costs.values(state.costs, now)
-    cost = generalised_advantages(
+    cost, cost_target = judged(
+        parts.costs,
+        state.costs,
         rollout.cost,
-        cost_values,
-        parts.costs.values(state.costs, then),
         rollout.cost_continues,
-        ends,
         (config.cost_discount, config.cost_trace_decay),
     )
     cost_scaled = standardised(cost, 1e-6) if config.standardise_cost else centred(cost)
@@ -133,8 +140,8 @@ def estimate(config: OnPolicyConfig, parts: Parts, state: ActorCritic, rollout: 
         log_density=flat(density),
         reward_advantage=flat(reward_scaled),
         cost_advantage=flat(cost_scaled),
-        reward_target=flat(reward + values),
-        cost_target=flat(cost + cost_values),
+        reward_target=flat(reward_target),
+        cost_target=flat(cost_target),
         advantage=flat(nothing),
         weight=flat(nothing + 1.0),
     )

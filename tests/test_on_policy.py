@@ -380,9 +380,11 @@ def test_the_controller_by_hand(float64):
 
 @pytest.mark.parametrize("algorithm", ON_POLICY)
 def test_presets_are_those_of_the_table(algorithm):
-    config, schedule = settings(algorithm, "head", "hopper-velocity")
+    config, schedule = settings(algorithm, "paper", "hopper-velocity")
     assert schedule.steps == 5_000_000
     assert schedule.epoch_steps == (2048 if algorithm == "cup" else 20_000)
     assert config.passes == (10 if algorithm in ("ipo", "cup", "rcpo", "crpo") else 40)
     assert config.batch_size == (128 if algorithm in ("rcpo", "crpo") else 64)
     assert schedule.normalise_cost == schedule.normalise_reward == (algorithm in ("pdo", "ipo"))
+    with pytest.raises(ValueError, match="no preset 'head' for task hopper-velocity"):
+        settings(algorithm, "head", "hopper-velocity")

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from probes import ACTIVE, INFEASIBLE, SLACK
+from probes import ACTIVE, DELAYED, INFEASIBLE, SLACK
 
 from prudent.api import make_run
 from prudent.experiments.presets import settings, with_values
@@ -77,7 +77,7 @@ def test_active_constraint_on_average(algorithm, tmp_path):
     assert first_action(policy, 1) == pytest.approx(-0.25, abs=0.3)
 
 
-@pytest.mark.parametrize("algorithm", ["cppo-pid", *CIRCLING])
+@pytest.mark.parametrize("algorithm", [*SETTLING, *CIRCLING, "ppo"])
 def test_slack_constraint(algorithm, tmp_path):
     policy, last = solve(SLACK, algorithm, tmp_path / "run", steps=12_000)
     assert first_action(policy, 1) == pytest.approx(0.5, abs=0.1)
@@ -85,12 +85,20 @@ def test_slack_constraint(algorithm, tmp_path):
     assert last["training"]["multiplier"] < 0.01
 
 
-@pytest.mark.parametrize("algorithm", ["cppo-pid", "crpo"])
+@pytest.mark.parametrize("algorithm", [*SETTLING, *CIRCLING])
 def test_infeasible_constraint(algorithm, tmp_path):
     """What cannot be kept is broken as little as possible."""
     policy, last = solve(INFEASIBLE, algorithm, tmp_path / "run")
     assert first_action(policy, 1) < -0.8
     assert last["evaluation"]["within_budget"] == 0.0
+
+
+@pytest.mark.parametrize("algorithm", [*SETTLING, *CIRCLING])
+def test_cost_that_comes_later(algorithm, tmp_path):
+    policy, _ = solve(DELAYED, algorithm, tmp_path / "run", steps=48_000, epoch_steps=800)
+    assert late_cost(tmp_path / "run") == pytest.approx(0.99 * 0.75, abs=0.1)
+    reach = 0.1 if algorithm in SETTLING else 0.3
+    assert first_action(policy, 2) == pytest.approx(-0.25, abs=reach)
 
 
 def test_unconstrained_ppo_breaks_the_active_constraint(tmp_path):

@@ -16,6 +16,7 @@ from prudent.configs import AlgorithmConfig, OnPolicySchedule, Schedule
 
 PRESETS = ("paper", "head", "default")
 BASELINE_PRESETS = ("paper", "matched", "default")
+ON_POLICY_PRESETS = ("paper", "default")
 
 # What makes CAL's file another algorithm.
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -33,7 +34,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 # The on-policy algorithms as the public code has them that the paper took them from: the same for
-# every task and every preset.
+# every task, so that `paper` and `default` are one.
 NORMALISED: dict[str, Any] = {"normalise_reward": True, "normalise_cost": True}
 SECOND_ORDER: dict[str, Any] = {
     "passes": 10,
@@ -254,6 +255,7 @@ def settings(algorithm: str, preset: str, task: str) -> tuple[AlgorithmConfig, S
     if algorithm in BASELINES:
         values = baseline_values(algorithm, preset, task)
     elif entry.schedule is OnPolicySchedule:
+        check_preset(preset, ON_POLICY_PRESETS, task)
         values = {**VARIANTS[algorithm], **(ORBIT_ON_POLICY if task == "orbit" else {})}
     else:
         values = {**preset_values(preset, task), **VARIANTS[algorithm]}
