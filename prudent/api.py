@@ -1,4 +1,4 @@
-"""The library from Python: train, resume, load, evaluate."""
+"""The library from Python: train, resume, load, evaluate, export."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -11,6 +11,7 @@ from prudent import backend
 from prudent.algorithms import ALGORITHMS
 from prudent.configs import AlgorithmConfig, OnPolicySchedule, Run, Schedule, run_from_json
 from prudent.experiments.presets import default_preset, settings, with_values
+from prudent.exported import ExportedPolicy
 from prudent.tasks.custom import find_task
 from prudent.tasks.door import open_door, probe
 from prudent.tasks.task import Task
@@ -220,6 +221,14 @@ def load(folder: str | Path, *, step: int | None = None) -> "Policy":
 
     folder = Path(folder)
     return load_policy(folder, read_run(folder), step)
+
+
+def export(folder: str | Path, path: str | Path, *, step: int | None = None) -> ExportedPolicy:
+    """Write a run's policy as one file that acts without JAX; `load_exported` reads it."""
+    policy = load(folder, step=step)
+    from prudent.training.export import export_policy
+
+    return export_policy(policy, read_run(Path(folder)), Path(path))
 
 
 def evaluate(

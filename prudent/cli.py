@@ -1,4 +1,4 @@
-"""The command line: prudent train | resume | evaluate | report | list | bench.
+"""The command line: prudent train | resume | evaluate | export | report | list | bench.
 
 JAX is imported only by what computes; `--help` and `list` stay quick.
 """
@@ -21,6 +21,7 @@ usage: prudent COMMAND ...
   train ALGORITHM --task TASK   train; `prudent train cal --task orbit --help` shows every option
   resume RUN                    go on with a run that was stopped
   evaluate RUN                  fresh episodes of a run's policy, and a video
+  export RUN FILE               a run's policy as one file that acts without JAX
   report RUN ...                learning curves and final numbers of runs on one task
   list                          algorithms, and tasks with their budgets
   bench                         how fast this machine learns, against what it could
@@ -165,6 +166,24 @@ def described(title: str, part: dict[str, Any]) -> str:
 
 
 @dataclass(frozen=True)
+class ExportOptions:
+    run: Annotated[Path, tyro.conf.Positional]
+    """The run's folder."""
+    file: Annotated[Path, tyro.conf.Positional]
+    """Where to write the policy, in safetensors format."""
+    step: int | None = None
+    """Take the snapshot of this step instead of the newest checkpoint."""
+
+
+def export(arguments: list[str]) -> None:
+    from prudent.api import export as write
+
+    options = tyro.cli(ExportOptions, prog="prudent export", args=arguments)
+    about = write(options.run, options.file, step=options.step).about
+    print(f"{options.file}: {about['algorithm']} on {about['task']}, step {about['step']}")
+
+
+@dataclass(frozen=True)
 class ReportOptions:
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
     """Folders of runs on one task; seeds of the same settings are taken together."""
@@ -214,6 +233,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "train": train,
     "resume": resume,
     "evaluate": evaluate,
+    "export": export,
     "report": report,
     "list": list_all,
     "bench": bench,

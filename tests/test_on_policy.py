@@ -189,7 +189,7 @@ def test_records_of_a_run_whose_last_epoch_is_shorter(finished):
 
 def test_a_loaded_policy_sees_on_the_scale_of_training(finished):
     policy = prudent.load(finished)
-    mean, deviation = (np.asarray(a) for a in policy._state.scaling)
+    mean, deviation = (np.asarray(a) for a in policy.state.scaling)
     # Observations 0 to 10, equally often but for the first of each epoch.
     assert mean[0] == pytest.approx(5.0, abs=0.2)
     assert deviation[0] == pytest.approx(np.std(np.arange(11)), abs=0.2)

@@ -35,23 +35,22 @@ class Policy:
     """
 
     def __init__(self, algorithm: Any, state: Any, spec: Spec, step: int) -> None:
-        self.step = step
-        self._state = state
+        self.step, self.state = step, state
         self._greedy = jax.jit(algorithm.act_greedily)
         self._sample = jax.jit(lambda s, o, t: algorithm.act(s, o, jax.random.key(t)))
-        self._scale, self._centre = np.array(spec.action_scale), np.array(spec.action_centre)
+        self.scale, self.centre = np.array(spec.action_scale), np.array(spec.action_centre)
 
     def __call__(self, observation: np.ndarray) -> np.ndarray:
-        return self._scale * self.unit_action(observation) + self._centre
+        return self.scale * self.unit_action(observation) + self.centre
 
     def sample(self, observation: np.ndarray, seed: int) -> np.ndarray:
-        return self._scale * self.unit_sample(observation, seed) + self._centre
+        return self.scale * self.unit_sample(observation, seed) + self.centre
 
     def unit_action(self, observation: np.ndarray) -> np.ndarray:
-        return np.asarray(self._greedy(self._state, np.asarray(observation, np.float32)))
+        return np.asarray(self._greedy(self.state, np.asarray(observation, np.float32)))
 
     def unit_sample(self, observation: np.ndarray, seed: int) -> np.ndarray:
-        return np.asarray(self._sample(self._state, np.asarray(observation, np.float32), seed))
+        return np.asarray(self._sample(self.state, np.asarray(observation, np.float32), seed))
 
 
 def read_spec(folder: Path) -> Spec:
