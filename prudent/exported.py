@@ -3,20 +3,20 @@
 The file is in safetensors format. Its arrays are the network's layers in order (`layers/0/weight`
 [in, out], `layers/0/bias` [out], ...), `action/scale` and `action/centre`, and, where training
 brought observations to scale, `observation/mean`, `observation/deviation` and the bound to which
-they are then clipped, `observation/largest`. Its metadata names the `activation` between layers and
-the `head`, which makes an action in [-1, 1] of the first outputs, and says where the policy comes
-from.
+they are then clipped, `observation/largest`. Its metadata has one entry, `policy`, in JSON: the
+`activation` between layers, the `head`, which makes an action in [-1, 1] of the first outputs, and
+where the policy comes from.
 """
 
+import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from prudent.files import checksum, write_atomically
+from prudent.files import checksum, to_json, write_atomically
 
 ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "relu": lambda x: np.maximum(x, 0.0),
@@ -64,20 +64,22 @@ class ExportedPolicy:
 
 
 def write_exported(path: Path, arrays: dict[str, np.ndarray], about: dict[str, str]) -> None:
-    contents = {**about, "checksum": checksum(save(arrays))}
-    write_atomically(path, save(arrays, metadata=contents))
+    # One entry: the format keeps no order among several, and equal policies should be equal files.
+    entry = to_json({**about, "checksum": checksum(save(arrays))})
+    write_atomically(path, save(arrays, metadata={"policy": entry}))
 
 
 def load_exported(path: str | Path) -> ExportedPolicy:
     """A policy that `prudent export` wrote."""
     try:
         with safe_open(path, framework="numpy") as file:
-            about: dict[str, Any] = dict(file.metadata() or {})
+            entry = (file.metadata() or {}).get("policy")
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
     except SafetensorError as error:
         raise DamagedPolicy(f"{path} was cut short or is no safetensors file ({error})") from None
-    if "head" not in about:
+    if entry is None:
         raise DamagedPolicy(f"{path} holds no policy; make one with `prudent export RUN {path}`")
-    if checksum(save(arrays)) != about.pop("checksum", None):
+    about: dict[str, str] = json.loads(entry)
+    if checksum(save(arrays)) != about.pop("checksum"):
         raise DamagedPolicy(f"{path} was altered since it was written; export the policy again")
     return ExportedPolicy(arrays, about)
