@@ -10,7 +10,7 @@ from gymnasium.utils.env_checker import check_env
 from prudent.tasks import TASKS
 from prudent.tasks.door import Door, open_door
 from prudent.tasks.orbit import BUDGET, HORIZON, SPEED, best_radius, best_return
-from prudent.tasks.velocity import SpeedCost
+from prudent.tasks.vector import open_environments
 
 OURS = [name for name in TASKS if name == "orbit" or name.endswith("-velocity")]
 SIZES = {
@@ -54,37 +54,39 @@ def test_cost_is_the_speed(name):
 
 
 @pytest.mark.parametrize("name", ["hopper-velocity", "walker2d-velocity"])
-def test_the_quick_step_is_gymnasiums(name):
-    task = TASKS[name]
-    ours = task.make()
-    gymnasium_id, arguments, healthy_reward = task.make.args
-    theirs = SpeedCost(gymnasium.make(gymnasium_id, **arguments), healthy_reward)
-    generator = np.random.default_rng(0)
-    falls = 0
-    for episode in range(20):
-        found, expected = ours.reset(seed=episode)[0], theirs.reset(seed=episode)[0]
-        np.testing.assert_array_equal(found, expected)
-        for _ in range(60):
-            action = generator.uniform(-1.0, 1.0, ours.action_space.shape).astype(np.float32)
-            observation, reward, terminated, _, info = ours.step(action)
-            expected = theirs.step(action)
-            np.testing.assert_array_equal(observation, expected[0])
-            assert reward == pytest.approx(float(expected[1]), rel=1e-15, abs=1e-15)
-            assert terminated == expected[2]
-            assert info == {key: expected[4][key] for key in info}
-            if terminated:
-                falls += 1
-                break
-    assert falls > 5
-    # What random actions do not lead to.
-    body, other = ours.unwrapped, theirs.unwrapped
-    for velocity in (11.0, 99.0, 101.0, np.nan):
-        for env in (ours, theirs):
-            env.reset(seed=0)
-        body.data.qvel[-1] = other.data.qvel[-1] = velocity
-        found, expected = ours.step(np.zeros_like(action)), theirs.step(np.zeros_like(action))
-        np.testing.assert_array_equal(found[0], expected[0])
-        assert found[2] == expected[2]
+def test_several_stepped_together_are_each_as_if_alone(name):
+    task, count = TASKS[name], 3
+    doors = [open_door(task) for _ in range(count)]
+    together = open_environments(task, count, asynchronous=False)
+    everywhere = np.ones(count, bool)
+    found, _ = together.reset(seed=list(range(count)), options={"reset_mask": everywhere})
+    np.testing.assert_array_equal(found, [door.reset(i) for i, door in enumerate(doors)])
+    generator, falls = np.random.default_rng(0), 0
+    for time in range(300):
+        actions = generator.uniform(-1.2, 1.2, (count, doors[0].action_size)).astype(np.float32)
+        if time % 50 == 0:  # what random actions do not lead to
+            body, alone = (
+                e.unwrapped.data.qvel for e in (together.doors[1].unwrapped, doors[1].unwrapped)
+            )
+            body[-1] = alone[-1] = [11.0, -99.0, 101.0, 5000.0, -150.0, 30.0][time // 50]
+        observations, rewards, terminated, truncated, infos = together.step(actions)
+        outcomes = [door.step(action) for door, action in zip(doors, actions, strict=True)]
+        np.testing.assert_array_equal(observations, [o.observation for o in outcomes])
+        np.testing.assert_allclose(rewards, [o.reward for o in outcomes], rtol=1e-14, atol=1e-14)
+        for field in ("cost", "reward_continues", "cost_continues"):
+            np.testing.assert_array_equal(infos[field], [getattr(o, field) for o in outcomes])
+        np.testing.assert_array_equal(terminated, [o.terminated for o in outcomes])
+        assert not truncated.any()
+        falls += terminated.sum()
+        if terminated.any():
+            seeds = list(range(time, time + count))
+            together.reset(seed=seeds, options={"reset_mask": terminated})
+            for place in np.flatnonzero(terminated):
+                doors[place].reset(seeds[place])
+    assert falls > 20
+    together.close()
+    for door in doors:
+        door.close()
 
 
 def test_humanoid_actions_are_scaled_into_their_bounds():

@@ -47,6 +47,7 @@ class Door:
         assert env.observation_space.shape is not None
         self.observation_size = math.prod(env.observation_space.shape)
         self._low, self._high = low, high
+        self._is_unit = bool((low == -1.0).all() and (high == 1.0).all())
         self._action_shape, self._action_dtype = space.shape, space.dtype
 
     def reset(self, seed: int) -> np.ndarray:
@@ -55,10 +56,10 @@ class Door:
 
     def to_environment(self, unit_action: np.ndarray) -> np.ndarray:
         """From [-1, 1] to the environment's bounds; rounding never leaves them. [..., act]."""
-        action = self.action_scale * unit_action
-        action += self.action_centre
-        np.maximum(action, self._low, out=action)
-        np.minimum(action, self._high, out=action)
+        action = unit_action
+        if not self._is_unit:
+            action = self.action_scale * unit_action + self.action_centre
+        action = np.minimum(np.maximum(action, self._low), self._high)
         return action.astype(self._action_dtype, copy=False)
 
     def to_unit(self, action: np.ndarray) -> np.ndarray:

@@ -4,8 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import gymnasium
+import numpy as np
 
 from prudent.constraints import Constraint
+
+# Actions [N, act] in the environments' units -> observations [N, obs], rewards, costs, terminated,
+# one of each per environment. Time limits are the caller's.
+StepTogether = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -22,5 +27,7 @@ class Task:
     horizon: int  # steps after which the time limit cuts an episode
     constraint: Constraint
     summary: str
+    # Environments of this task -> a function that steps them all; for those that gain by it.
+    together: Callable[[list[gymnasium.Env]], StepTogether] | None = None
     # Every episode starts from the same state, so greedy episodes are all alike (D-22).
     deterministic_reset: bool = False

@@ -48,21 +48,23 @@ class Inside(gymnasium.Env[np.ndarray, np.ndarray]):
 
 
 class InTurn(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
-    """One after the other in this process.
+    """One after the other in this process, or by the task's own step for several.
 
     `gymnasium.vector.SyncVectorEnv` does this too, for spaces and infos of every kind. For these
     few numbers that costs more than the policy does.
     """
 
-    def __init__(self, doors: list[Door]) -> None:
-        self.doors, self.num_envs = doors, len(doors)
-        alone = Inside(doors[0])
+    def __init__(self, task: Task, count: int) -> None:
+        self.doors, self.num_envs = [open_door(task) for _ in range(count)], count
+        alone = Inside(self.doors[0])
         self.single_observation_space = alone.observation_space
         self.single_action_space = alone.action_space
         self.observation_space = batch_space(alone.observation_space, self.num_envs)
         self.action_space = batch_space(alone.action_space, self.num_envs)
         self.metadata = {"autoreset_mode": AutoresetMode.DISABLED}
-        self._observations = np.zeros((self.num_envs, doors[0].observation_size))
+        self._observations = np.zeros((self.num_envs, self.doors[0].observation_size))
+        self._in_time = np.zeros(count, bool)
+        self._step = task.together and task.together([door.unwrapped for door in self.doors])
 
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
@@ -78,6 +80,11 @@ class InTurn(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         self, actions: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         actions = self.doors[0].to_environment(actions)
+        if self._step:
+            self._observations, rewards, costs, terminated = self._step(actions)
+            continues = 1.0 - terminated
+            infos = {"cost": costs, "reward_continues": continues, "cost_continues": continues}
+            return self._observations, rewards, terminated, self._in_time, infos
         outcomes = [door.take(action) for door, action in zip(self.doors, actions, strict=True)]
         self._observations = np.array([outcome.observation for outcome in outcomes], float)
         numbers = np.array([outcome[1:7] for outcome in outcomes], float)
@@ -98,7 +105,7 @@ def open_environments(
     task: Task, count: int, asynchronous: bool
 ) -> VectorEnv[np.ndarray, np.ndarray, np.ndarray]:
     if not asynchronous:
-        return InTurn([open_door(task) for _ in range(count)])
+        return InTurn(task, count)
     return AsyncVectorEnv(
         [partial(in_a_process, task)] * count,
         context="spawn",  # a process in which JAX runs must not be forked

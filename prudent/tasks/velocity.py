@@ -14,10 +14,9 @@ from typing import Any
 import gymnasium
 import mujoco
 import numpy as np
-from gymnasium.wrappers import TimeLimit
 
 from prudent.constraints import Constraint
-from prudent.tasks.task import Task
+from prudent.tasks.task import StepTogether, Task
 
 HORIZON = 1000
 # v3 under mujoco-py saw no contact forces: its contact cost was 0, and what v5 observes of them,
@@ -32,7 +31,7 @@ HUMANOID = {
     "contact_cost_weight": 0.0,
 }
 
-QUICK = ("Hopper-v5", "Walker2d-v5")
+STANDING = ("Hopper", "Walker2d")
 
 
 class SpeedCost(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -54,53 +53,58 @@ class SpeedCost(gymnasium.Wrapper[Any, Any, Any, Any]):
         return observation, reward, terminated, truncated, info
 
 
-class QuickSpeedCost(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """The same for Hopper and Walker2d, by a step of our own.
+def standing_together(healthy_reward: float, envs: list[gymnasium.Env]) -> StepTogether:
+    """The same step for several Hoppers or Walker2ds, with their constants and to the same numbers.
 
-    Gymnasium's takes as long around the physics as in it: it judges their health twice and asks for
-    contact forces that nobody observes. This one reads the constants of the environment it wraps
-    and comes to the same numbers. Of `info` it keeps speed and the reward's parts.
+    Gymnasium's takes as long around the physics as in it: it judges a body's health twice, and asks
+    for contact forces that nobody observes.
     """
-
-    def __init__(self, env: gymnasium.Env, healthy_reward: float) -> None:
-        super().__init__(env)
-        body: Any = env.unwrapped
-        self._advance = partial(mujoco.mj_step, body.model, body.data, nstep=body.frame_skip)
-        self._positions, self._velocities = body.data.qpos, body.data.qvel
-        self._controls, self._seconds = body.data.ctrl, body.dt
-        self._heights, self._angles = body._healthy_z_range, body._healthy_angle_range
-        anything = (-math.inf, math.inf)  # which Walker2d's joints may do
-        self._others = getattr(body, "_healthy_state_range", anything)
-        self._forward_weight = body._forward_reward_weight
-        self._effort_weight = body._ctrl_cost_weight
-        self._healthy_reward = healthy_reward
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        before = self._positions.item(0)
-        self._controls[:] = action
-        self._advance()
-        state = np.concatenate((self._positions, self._velocities))
-        x, height, *others = state.tolist()
-        healthy = (
-            self._heights[0] < height < self._heights[1]
-            and self._angles[0] < others[0] < self._angles[1]
-            and self._others[0] < min(others)
-            and max(others) < self._others[1]
+    bodies: list[Any] = [env.unwrapped for env in envs]
+    parts = [
+        (
+            body.data.ctrl,
+            body.data.qpos,
+            body.data.qvel,
+            partial(mujoco.mj_step, body.model, body.data, nstep=body.frame_skip),
         )
-        observed = state[len(self._positions) :]  # velocities, cut to what Gymnasium lets be seen
-        np.minimum(observed, 10.0, out=observed)
-        np.maximum(observed, -10.0, out=observed)
-        speed = (x - before) / self._seconds
-        forward = self._forward_weight * speed
-        effort = float(self._effort_weight * np.add.reduce(np.square(action)))
-        info = {
-            "x_velocity": speed,
-            "reward_forward": forward,
-            "reward_survive": self._healthy_reward,
-            "reward_ctrl": -effort,
-            "cost": abs(speed),
-        }
-        return state[1:], forward + self._healthy_reward - effort, not healthy, False, info
+        for body in bodies
+    ]
+    first = bodies[0]
+    joints, size, seconds = first.model.nq, first.model.nq + first.model.nv, first.dt
+    (low, high), (back, front) = first._healthy_z_range, first._healthy_angle_range
+    # What Walker2d's other joints do is no matter of health.
+    least, most = getattr(first, "_healthy_state_range", (-math.inf, math.inf))
+    forward_weight, effort_weight = first._forward_reward_weight, first._ctrl_cost_weight
+
+    def step(actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        states = np.empty((len(parts), size))
+        efforts = (effort_weight * np.add.reduce(np.square(actions), axis=1)).tolist()
+        rewards, costs, fallen = [], [], []
+        for (control, position, velocity, advance), action, effort, state in zip(
+            parts, actions, efforts, states, strict=True
+        ):
+            before = position.item(0)
+            control[:] = action
+            advance()
+            state[:joints], state[joints:] = position, velocity
+            x, height, *others = state.tolist()  # in plain numbers, of which there are few
+            speed = (x - before) / seconds
+            rewards.append(forward_weight * speed + healthy_reward - effort)
+            costs.append(abs(speed))
+            fallen.append(
+                not (
+                    low < height < high
+                    and back < others[0] < front
+                    and least < min(others)
+                    and max(others) < most
+                )
+            )
+        velocities = states[:, joints:]
+        np.minimum(velocities, 10.0, out=velocities)
+        np.maximum(velocities, -10.0, out=velocities)
+        return states[:, 1:], np.array(rewards), np.array(costs), np.array(fallen)
+
+    return step
 
 
 def make_velocity(
@@ -111,13 +115,12 @@ def make_velocity(
 ) -> gymnasium.Env:
     env = gymnasium.make(
         gymnasium_id,
-        max_episode_steps=-1,  # the time limit is put around our own step
+        max_episode_steps=HORIZON,
         render_mode=render_mode,
         disable_env_checker=True,  # the tests check it; no need to at every step
         **arguments,
     )
-    with_cost = QuickSpeedCost if gymnasium_id in QUICK else SpeedCost
-    return TimeLimit(with_cost(env, healthy_reward), HORIZON)
+    return SpeedCost(env, healthy_reward)
 
 
 def velocity(
@@ -135,6 +138,7 @@ def velocity(
         horizon=HORIZON,
         constraint=Constraint(budget, discounted=True),
         summary=f"run with the {body}; the cost is its speed",
+        together=partial(standing_together, healthy_reward) if body in STANDING else None,
     )
 
 

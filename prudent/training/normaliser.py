@@ -33,26 +33,30 @@ class RunningScale:
         centre = batch[0] if seen == 1 else batch.sum(axis=0) / seen
         apart = centre - self.mean
         self.mean += apart * (seen / total)
-        apart *= apart
-        apart *= self.count * seen / total
+        scaled = batch - self.mean
+        if seen == 1:
+            apart *= scaled[0]
+        else:
+            apart *= apart
+            apart *= self.count * seen / total
+            apart += ((batch - centre) ** 2).sum(axis=0)
         self.squares += apart
-        if seen > 1:
-            self.squares += ((batch - centre) ** 2).sum(axis=0)
         self.count = total
         if total < 2:
             return batch
-        mean, deviation = self.scaling()
-        scaled = batch - mean
-        scaled /= deviation
+        scaled /= self.deviation()
         np.minimum(scaled, LARGEST, out=scaled)
         return np.maximum(scaled, -LARGEST, out=scaled)
 
     def scaling(self) -> Scaling:
         if self.count < 2:
             return Scaling(np.zeros_like(self.mean), np.ones_like(self.mean))
-        deviation = self.squares / (self.count - 1)
-        np.sqrt(deviation, out=deviation)
-        return Scaling(self.mean, np.maximum(deviation, SMALLEST_DEVIATION, out=deviation))
+        return Scaling(self.mean, self.deviation())
+
+    def deviation(self) -> np.ndarray:
+        found = self.squares / (self.count - 1)
+        np.sqrt(found, out=found)
+        return np.maximum(found, SMALLEST_DEVIATION, out=found)
 
     def to_array(self) -> np.ndarray:
         """[3, size], for a checkpoint."""

@@ -293,8 +293,8 @@ def collect(session: OnPolicySession) -> Rollout:
         rewards[time], costs[time] = reward, infos["cost"]
         rollout.reward_continues[time] = infos["reward_continues"]
         rollout.cost_continues[time] = infos["cost_continues"]
-        seen = see(observation).astype(np.float32)
-        rollout.next_observation[time] = seen
+        seen = rollout.next_observation[time]
+        seen[:] = see(observation)
         over = terminated | truncated
         if time == due or np.count_nonzero(over):
             over |= time - first >= run.horizon - 1
@@ -307,6 +307,7 @@ def collect(session: OnPolicySession) -> Rollout:
                 finished.append(finish_episode(session, rewards[episode], costs[episode]))
             first[over] = time + 1
             due = first.min() + run.horizon - 1
+            seen = seen.copy()
             seen[over] = see(begin_episodes(session, over))
     rollout.ends[-1] = 1.0
     rollout.reward[:] = to_scale(rewards, session.scales.reward, schedule.normalise_reward)
