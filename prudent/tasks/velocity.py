@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 import gymnasium
-import mujoco
 import numpy as np
 
 from prudent.constraints import Constraint
@@ -59,6 +58,8 @@ def standing_together(healthy_reward: float, envs: list[gymnasium.Env]) -> StepT
     Gymnasium's takes as long around the physics as in it: it judges a body's health twice, and asks
     for contact forces that nobody observes.
     """
+    import mujoco  # not before it is needed: `prudent list` stays quick
+
     bodies: list[Any] = [env.unwrapped for env in envs]
     parts = [
         (
