@@ -100,7 +100,7 @@ def standing_together(healthy_reward: float, envs: list[gymnasium.Env]) -> StepT
                     and max(others) < most
                 )
             )
-        velocities = states[:, joints:]
+        velocities = states[:, joints:]  # observed up to 10, judged as they are
         np.minimum(velocities, 10.0, out=velocities)
         np.maximum(velocities, -10.0, out=velocities)
         return states[:, 1:], np.array(rewards), np.array(costs), np.array(fallen)

@@ -307,7 +307,7 @@ def collect(session: OnPolicySession) -> Rollout:
                 finished.append(finish_episode(session, rewards[episode], costs[episode]))
             first[over] = time + 1
             due = first.min() + run.horizon - 1
-            seen = seen.copy()
+            seen = seen.copy()  # how the episodes ended stays stored
             seen[over] = see(begin_episodes(session, over))
     rollout.ends[-1] = 1.0
     rollout.reward[:] = to_scale(rewards, session.scales.reward, schedule.normalise_reward)
