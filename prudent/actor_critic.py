@@ -162,30 +162,25 @@ def fit_critics(parts: Parts, state: ActorCritic, batch: Batch) -> tuple[ActorCr
     return state._replace(rewards=rewards, costs=costs), errors
 
 
-def shuffled(lots: jax.Array) -> jax.Array:
-    """The numbers below B in the order of their lots [2, B], random bits.
+def shuffled(order: jax.Array, lots: jax.Array) -> jax.Array:
+    """`order`, of the numbers below B, in the order of lots [B], random bits.
 
     Whole numbers sort many times faster than floats with an index beside them, so the index takes
-    the low bits of the lot. Where the bits left for chance are equal, the round before decides.
+    the low bits of the lot. Where the bits left for chance are equal, the order before decides.
     """
-    rows = lots.shape[1]
+    rows = len(lots)
     low = jnp.uint32(2 ** (rows - 1).bit_length() - 1)
-    places = jnp.arange(rows, dtype=jnp.uint32)
-
-    def drawn(lot: jax.Array) -> jax.Array:
-        return jnp.sort((lot & ~low) | places) & low
-
-    return drawn(lots[0])[drawn(lots[1])]
+    return order[jnp.sort((lots & ~low) | jnp.arange(rows, dtype=jnp.uint32)) & low]
 
 
-def minibatches(batch: Batch, lots: jax.Array, size: int) -> Batch:
-    """All rows in the order of their lots [2, B], as [M, size, ...]; where they do not come out
-    even, the last minibatch is filled up with rows of weight 0.
+def minibatches(batch: Batch, order: jax.Array, size: int) -> Batch:
+    """All rows in this order [B], as [M, size, ...]; where they do not come out even, the last
+    minibatch is filled up with rows of weight 0.
     """
     rows = batch.weight.shape[0]
     count = -(-rows // size)
     places = jnp.arange(count * size)
-    order = shuffled(lots)[places % rows]
+    order = order[places % rows]
     drawn = jax.tree.map(lambda a: a[order].reshape((count, size, *a.shape[1:])), batch)
     kept = (places < rows).reshape(count, size)
     return drawn._replace(weight=drawn.weight * kept)
@@ -200,27 +195,29 @@ def in_passes(
 ) -> tuple[ActorCritic, Metrics]:
     """Up to `passes` times over the data, until a pass has moved the policy too far."""
     # One draw for all passes: a program of many draws takes long to compile.
-    lots = jax.random.bits(epoch.key, (config.passes, 2, epoch.batch.weight.shape[0]), jnp.uint32)
+    rows = epoch.batch.weight.shape[0]
+    lots = jax.random.bits(epoch.key, (1 + config.passes, rows), jnp.uint32)
 
-    def one_pass(state: ActorCritic, count: jax.Array) -> tuple[ActorCritic, Metrics]:
-        data = minibatches(epoch.batch, lots[count], config.batch_size)
+    def one_pass(state: ActorCritic, order: jax.Array) -> tuple[ActorCritic, Metrics]:
+        data = minibatches(epoch.batch, order, config.batch_size)
         state, metrics = jax.lax.scan(step, state, data)
         return state, {name: jnp.mean(values) for name, values in metrics.items()}
 
     def unfinished(loop: Any) -> jax.Array:
-        _, count, distance, _ = loop
+        _, _, count, distance, _ = loop
         return (count < config.passes) & (distance <= config.max_divergence)
 
     def advance(loop: Any) -> Any:
-        state, count, _, _ = loop
-        state, metrics = one_pass(state, count)
-        return state, count + 1, moved(state), metrics
+        state, order, count, _, _ = loop
+        order = shuffled(order, lots[count + 1])
+        state, metrics = one_pass(state, order)
+        return state, order, count + 1, moved(state), metrics
 
-    count = jnp.zeros((), jnp.int32)
-    shapes = jax.eval_shape(one_pass, state, count)[1]
+    order, count = shuffled(jnp.arange(rows), lots[0]), jnp.zeros((), jnp.int32)
+    shapes = jax.eval_shape(one_pass, state, order)[1]
     nothing = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
-    loop = state, count, jnp.zeros_like(epoch.cost_weight), nothing
-    state, count, distance, metrics = jax.lax.while_loop(unfinished, advance, loop)
+    loop = state, order, count, jnp.zeros_like(epoch.cost_weight), nothing
+    state, _, count, distance, metrics = jax.lax.while_loop(unfinished, advance, loop)
     return state, {**metrics, "divergence": distance, "passes": count.astype(distance.dtype)}
 
 

@@ -148,7 +148,7 @@ def test_preset_values_by_the_table():
 def test_matched_presets_have_the_schedule_of_cal(algorithm, task):
     _, head = settings("cal", "head", task)
     config, schedule = settings(algorithm, "matched", task)
-    if algorithm == "cvpo" and task != "point-button2":  # its rounds are episodes, whatever the rest
+    if algorithm == "cvpo" and task != "point-button2":  # a round is an episode
         assert (schedule.update_unit, schedule.update_every) == ("episodes", 1)
         schedule = replace(schedule, update_unit="steps", updates_cap=head.updates_cap)
     assert replace(schedule, target_steps=1) == head

@@ -70,6 +70,9 @@ def test_ends_and_masks_of_a_rollout(session_of, tmp_path):
     np.testing.assert_array_equal(rollout.reward_continues[:, 0], goals)
     np.testing.assert_array_equal(rollout.cost_continues, np.ones((12, 2)))
     np.testing.assert_array_equal(rollout.observation[1:10], rollout.next_observation[:9])
+    # Where an episode ends, what it came to (10, high on the scale) and not the next one's start.
+    assert (rollout.next_observation[9] > 1.0).all()
+    assert (rollout.observation[10] < -1.0).all()
     # Two episodes of cost 5 each have finished, the budget is 1.
     assert float(rollout.violation) == 4.0
     assert float(rollout.remaining) == 1.0
@@ -230,6 +233,40 @@ def test_a_number_that_is_not_finite_stops_the_run(quantity, session_of, tmp_pat
         collect(session)
 
 
+class Souring(Counting):
+    """Its 17th step brings something that is not finite."""
+
+    def __init__(self, quantity):
+        self.quantity, self.steps = quantity, 0
+
+    def step(self, action):
+        self.steps += 1
+        self.poison = {self._time + 1: self.quantity} if self.steps == 17 else {}
+        return super().step(action)
+
+
+@pytest.mark.parametrize("quantity", ["observation", "reward", "cost"])
+def test_episodes_before_a_number_that_is_not_finite_are_kept(quantity, session_of, tmp_path):
+    task = replace(counting(), make=lambda: Souring(quantity))
+    session = session_of(small(task), task, tmp_path)
+    with pytest.raises(NonFinite, match=f"step 17: the environment's {quantity} is not finite"):
+        collect(session)
+    line = json.loads((tmp_path / "episodes.jsonl").read_text())
+    assert (line["step"], line["length"], line["return"], line["cost"]) == (10, 10, 10.0, 5.0)
+
+
+def test_very_large_numbers_are_finite(session_of, tmp_path):
+    class Large(Counting):
+        def step(self, action):
+            observation, *rest = super().step(action)
+            return 1e200 * observation, *rest
+
+    task = replace(counting(), make=Large)
+    with np.errstate(over="ignore", invalid="ignore"):
+        rollout = collect(session_of(small(task), task, tmp_path))
+    assert len(rollout.reward) == 40
+
+
 def test_schedules_that_cannot_work_are_refused(tmp_path):
     with pytest.raises(ValueError, match="no multiple of 3 environments"):
         train_quietly(small(counting(), environments=3), counting(), tmp_path)
@@ -248,21 +285,28 @@ def numbered(rows):
 
 
 def test_minibatches_hold_every_row_once():
-    lots = jax.random.bits(jax.random.key(0), (2, 10), jnp.uint32)
-    found = minibatches(numbered(10), lots, 4)
+    order = jnp.asarray([3, 1, 4, 0, 5, 9, 2, 6, 8, 7])
+    found = minibatches(numbered(10), order, 4)
     assert found.action.shape == (3, 4)
     assert float(found.weight.sum()) == 10.0
-    assert sorted(found.action[found.weight == 1.0].tolist()) == list(range(10))
+    assert found.action[found.weight == 1.0].tolist() == order.tolist()
 
 
 @pytest.mark.parametrize("rows", [1, 2, 64, 1000])
 def test_every_order_of_the_rows_is_drawn(rows):
-    lots = jax.random.bits(jax.random.key(1), (2000, 2, rows), jnp.uint32)
-    found = np.asarray(jax.vmap(shuffled)(lots))
+    lots = jax.random.bits(jax.random.key(1), (2000, rows), jnp.uint32)
+    found = np.asarray(jax.vmap(shuffled, in_axes=(None, 0))(jnp.arange(rows), lots))
     assert (np.sort(found) == np.arange(rows)).all()
     # Each place holds each row equally often: the mean of 2000 draws, within five deviations.
     deviation = np.sqrt((rows**2 - 1) / 12 / 2000)
     assert np.abs(found.mean(axis=0) - (rows - 1) / 2).max() <= 5 * deviation
+
+
+def test_equal_lots_keep_the_order_before():
+    order = jnp.asarray([2, 0, 1])
+    assert shuffled(order, jnp.zeros(3, jnp.uint32)).tolist() == [2, 0, 1]
+    # The last two bits of a lot are the index's, those before them decide.
+    assert shuffled(order, jnp.asarray([8, 7, 4], jnp.uint32)).tolist() == [0, 1, 2]
 
 
 def rollout(violation, steps=32):

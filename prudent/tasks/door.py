@@ -46,8 +46,10 @@ class Door:
         self.action_size = low.size
         assert env.observation_space.shape is not None
         self.observation_size = math.prod(env.observation_space.shape)
-        self._low, self._high = low, high
         self._is_unit = bool((low == -1.0).all() and (high == 1.0).all())
+        # As plain numbers where they can be: NumPy then neither broadcasts nor converts.
+        bounds: tuple[Any, Any] = (-1.0, 1.0) if self._is_unit else (low, high)
+        self._low, self._high = bounds
         self._action_shape, self._action_dtype = space.shape, space.dtype
 
     def reset(self, seed: int) -> np.ndarray:

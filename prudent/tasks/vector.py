@@ -82,7 +82,7 @@ class InTurn(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         actions = self.doors[0].to_environment(actions)
         if self._step:
             self._observations, rewards, costs, terminated = self._step(actions)
-            continues = 1.0 - terminated
+            continues = ~terminated
             infos = {"cost": costs, "reward_continues": continues, "cost_continues": continues}
             return self._observations, rewards, terminated, self._in_time, infos
         outcomes = [door.take(action) for door, action in zip(self.doors, actions, strict=True)]

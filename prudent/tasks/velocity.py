@@ -31,6 +31,7 @@ HUMANOID = {
 }
 
 STANDING = ("Hopper", "Walker2d")
+FASTEST = 10.0  # of their joints' speeds as they observe them
 
 
 class SpeedCost(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -61,34 +62,36 @@ def standing_together(healthy_reward: float, envs: list[gymnasium.Env]) -> StepT
     import mujoco  # not before it is needed: `prudent list` stays quick
 
     bodies: list[Any] = [env.unwrapped for env in envs]
+    first = bodies[0]
+    joints, seconds = first.model.nq, first.dt
+    states = np.empty((len(bodies), joints + first.model.nv))  # written anew by every step
     parts = [
         (
             body.data.ctrl,
-            body.data.qpos,
-            body.data.qvel,
             partial(mujoco.mj_step, body.model, body.data, nstep=body.frame_skip),
+            (state[:joints], body.data.qpos),
+            (state[joints:], body.data.qvel),
+            state,
         )
-        for body in bodies
+        for body, state in zip(bodies, states, strict=True)
     ]
-    first = bodies[0]
-    joints, size, seconds = first.model.nq, first.model.nq + first.model.nv, first.dt
+    observations, velocities = states[:, 1:], states[:, joints:]
     (low, high), (back, front) = first._healthy_z_range, first._healthy_angle_range
     # What Walker2d's other joints do is no matter of health.
     least, most = getattr(first, "_healthy_state_range", (-math.inf, math.inf))
     forward_weight, effort_weight = first._forward_reward_weight, first._ctrl_cost_weight
 
     def step(actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        states = np.empty((len(parts), size))
         efforts = (effort_weight * np.add.reduce(np.square(actions), axis=1)).tolist()
-        rewards, costs, fallen = [], [], []
-        for (control, position, velocity, advance), action, effort, state in zip(
-            parts, actions, efforts, states, strict=True
-        ):
+        rewards, costs, fallen, fast = [], [], [], False
+        for part, action, effort in zip(parts, actions, efforts, strict=True):
+            control, advance, (positions, position), (speeds, velocity), state = part
             before = position.item(0)
             control[:] = action
             advance()
-            state[:joints], state[joints:] = position, velocity
+            positions[:], speeds[:] = position, velocity
             x, height, *others = state.tolist()  # in plain numbers, of which there are few
+            lowest, highest = min(others), max(others)
             speed = (x - before) / seconds
             rewards.append(forward_weight * speed + healthy_reward - effort)
             costs.append(abs(speed))
@@ -96,14 +99,14 @@ def standing_together(healthy_reward: float, envs: list[gymnasium.Env]) -> StepT
                 not (
                     low < height < high
                     and back < others[0] < front
-                    and least < min(others)
-                    and max(others) < most
+                    and least < lowest
+                    and highest < most
                 )
             )
-        velocities = states[:, joints:]  # observed up to 10, judged as they are
-        np.minimum(velocities, 10.0, out=velocities)
-        np.maximum(velocities, -10.0, out=velocities)
-        return states[:, 1:], np.array(rewards), np.array(costs), np.array(fallen)
+            fast = fast or lowest < -FASTEST or highest > FASTEST
+        if fast:  # velocities are observed up to a bound, judged as they are
+            velocities.clip(-FASTEST, FASTEST, out=velocities)
+        return observations, np.array(rewards), np.array(costs), np.array(fallen)
 
     return step
 

@@ -1,9 +1,11 @@
 """Evaluation in environments of its own: it cannot touch training's."""
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import SeedSequence
 
 from prudent.configs import Run
 from prudent.constraints import Constraint
@@ -11,6 +13,7 @@ from prudent.tasks.door import Door
 
 # The same starts for every run and every evaluation, so that comparisons are paired.
 EVALUATION_SEED = 20_240_118
+SEEDS_AT_ONCE = 64
 
 Act = Callable[[np.ndarray, int], np.ndarray]  # observations [N, obs], time -> actions [N, act]
 
@@ -36,7 +39,14 @@ class Episodes(NamedTuple):
 
 def episode_seed(run_seed: int, index: int) -> int:
     """The reset seed of a run's episode: any episode can be started again by itself."""
-    return int(np.random.SeedSequence((run_seed, index)).generate_state(1)[0])
+    return _seeds(run_seed, index // SEEDS_AT_ONCE)[index % SEEDS_AT_ONCE]
+
+
+@lru_cache(maxsize=8)
+def _seeds(run_seed: int, block: int) -> list[int]:
+    """Drawn ahead, because one alone costs a short episode as much as a few of its steps."""
+    indices = range(block * SEEDS_AT_ONCE, (block + 1) * SEEDS_AT_ONCE)
+    return [int(SeedSequence((run_seed, i)).generate_state(1)[0]) for i in indices]
 
 
 def evaluation_seeds(episodes: int) -> list[int]:

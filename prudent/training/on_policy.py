@@ -51,6 +51,15 @@ class Scales(NamedTuple):
     cost: RunningScale
 
 
+class Ending(NamedTuple):
+    """Episodes that end with the same step of an epoch."""
+
+    time: int
+    places: np.ndarray  # [K], their environments
+    first: np.ndarray  # [K], when they began
+    seen: np.ndarray  # [K, obs], what they came to
+
+
 @dataclass
 class OnPolicySession:
     """One run in one process: all that changes while it trains."""
@@ -245,14 +254,15 @@ def on_host(params: Any) -> Callable[[np.ndarray], np.ndarray]:
 
     The policy rests while it collects, and a dispatch costs more than this small network.
     """
-    *hidden, last = [(np.asarray(p["weight"]), np.asarray(p["bias"])) for p in params["mean"]]
+    layers = [(np.asarray(p["weight"]), np.asarray(p["bias"])[None]) for p in params["mean"]]
+    *hidden, (last, _) = layers
 
     def apply(x: np.ndarray) -> np.ndarray:
         for weight, bias in hidden:
             x = x.dot(weight)
             x += bias
             np.tanh(x, out=x)
-        return x.dot(last[0])
+        return x.dot(last)
 
     return apply
 
@@ -276,25 +286,27 @@ def collect(session: OnPolicySession) -> Rollout:
     rollout: Any = empty_rollout(schedule, session.spec, length)
     rewards, costs = (np.empty((length, schedule.environments)) for _ in range(2))
     apply = on_host(session.state.learner.policy.params)
-    noise = around_bias(session, rollout.action.shape)
+    actions = around_bias(session, rollout.action.shape)  # to which the network adds the rest
     see = session.scales.observation.see
 
-    finished: list[float] = []
+    endings: list[Ending] = []
     first = np.zeros(schedule.environments, int)  # when the episodes in progress began
     due = run.horizon - 1  # when the oldest of them must end
-    seen = see(begin_episodes(session, first == 0)).astype(np.float32)
+    # What is seen before every step, and after the last; where an episode ends, before the next.
+    seen = np.empty((length + 1, *rollout.observation.shape[1:]), np.float32)
+    seen[0] = see(begin_episodes(session, first == 0))
     for time in range(length):
-        action = apply(seen)
-        action += noise[time]
-        rollout.observation[time], rollout.action[time] = seen, action
+        action = actions[time]
+        action += apply(seen[time])
         observation, reward, terminated, truncated, infos = session.environments.step(action)
         session.step += schedule.environments
-        check_outcome(session, observation, reward, infos["cost"])
         rewards[time], costs[time] = reward, infos["cost"]
         rollout.reward_continues[time] = infos["reward_continues"]
         rollout.cost_continues[time] = infos["cost_continues"]
-        seen = rollout.next_observation[time]
-        seen[:] = see(observation)
+        if not all_finite(observation):
+            break  # before the policy acts on it
+        after = seen[time + 1]
+        after[:] = see(observation)
         over = terminated | truncated
         if time == due or np.count_nonzero(over):
             over |= time - first >= run.horizon - 1
@@ -302,18 +314,23 @@ def collect(session: OnPolicySession) -> Rollout:
             if schedule.timeout_is_terminal:
                 rollout.reward_continues[time, over & ~terminated] = 0.0
                 rollout.cost_continues[time, over & ~terminated] = 0.0
-            for place in np.flatnonzero(over):
-                episode = slice(first[place], time + 1), place
-                finished.append(finish_episode(session, rewards[episode], costs[episode]))
+            endings.append(Ending(time, np.flatnonzero(over), first[over], after[over]))
             first[over] = time + 1
             due = first.min() + run.horizon - 1
-            seen = seen.copy()  # how the episodes ended stays stored
-            seen[over] = see(begin_episodes(session, over))
+            after[over] = see(begin_episodes(session, over))
+    taken = time + 1
+    episode_costs = record_episodes(session, endings, rewards[:taken], costs[:taken])
+    check_finite(session, observation=observation)
     rollout.ends[-1] = 1.0
+    rollout.next_observation[:] = seen[1:]
+    for ending in endings:
+        rollout.next_observation[ending.time, ending.places] = ending.seen
     rollout.reward[:] = to_scale(rewards, session.scales.reward, schedule.normalise_reward)
     rollout.cost[:] = to_scale(costs, session.scales.cost, schedule.normalise_cost)
     return rollout._replace(
-        violation=np.float32(violation(session, finished)),
+        observation=seen[:-1],
+        action=actions,
+        violation=np.float32(violation(session, episode_costs)),
         remaining=np.float32(1.0 - began / schedule.steps),
     )
 
@@ -340,12 +357,9 @@ def violation(session: OnPolicySession, finished: list[float]) -> float:
     return float(np.mean(session.recent_costs)) - session.run.budget
 
 
-def check_outcome(
-    session: OnPolicySession, observation: np.ndarray, reward: np.ndarray, cost: np.ndarray
-) -> None:
-    # One product is not finite if any number is not; only then is it worth finding out which.
-    if not math.isfinite(np.vdot(observation, observation) + np.vdot(reward, cost)):
-        check_finite(session, observation=observation, reward=reward, cost=cost)
+def all_finite(array: np.ndarray) -> bool:
+    # A product is quicker; it is not finite if any number is not, or if they are very large.
+    return math.isfinite(np.vdot(array, array)) or bool(np.isfinite(array).all())
 
 
 def begin_episodes(session: OnPolicySession, where: np.ndarray) -> np.ndarray:
@@ -360,16 +374,37 @@ def begin_episodes(session: OnPolicySession, where: np.ndarray) -> np.ndarray:
     return observation
 
 
-def finish_episode(session: OnPolicySession, rewards: np.ndarray, costs: np.ndarray) -> float:
-    accounting = session.accounting
-    cost = accounting.constraint.measure(costs.tolist(), accounting.discount)
-    session.episodes.write(
-        {
-            "step": session.step,
-            "phase": "training",
-            "return": sum(rewards.tolist()),
-            "cost": cost,
-            "length": len(rewards),
-        }
-    )
-    return cost
+def record_episodes(
+    session: OnPolicySession, endings: list[Ending], rewards: np.ndarray, costs: np.ndarray
+) -> list[float]:
+    """Write down the epoch's finished episodes; returns their costs.
+
+    All at its end: among the steps, each would cost as much as the policy does. A reward or cost
+    that is not finite stops the run here, after the episodes before it.
+    """
+    accounting, together = session.accounting, rewards.shape[1]
+    began = session.step - rewards.size
+    sound = (np.isfinite(rewards) & np.isfinite(costs)).all(axis=1)
+    good = len(sound) if sound.all() else int(sound.argmin())
+    found = []
+    for ending in endings:
+        end = ending.time + 1
+        if end > good:
+            break
+        for place, first in zip(ending.places.tolist(), ending.first.tolist(), strict=True):
+            episode = slice(first, end), place
+            cost = accounting.constraint.measure(costs[episode].tolist(), accounting.discount)
+            found.append(cost)
+            session.episodes.write(
+                {
+                    "step": began + end * together,
+                    "phase": "training",
+                    "return": sum(rewards[episode].tolist()),
+                    "cost": cost,
+                    "length": end - first,
+                }
+            )
+    if good < len(sound):
+        session.step = began + (good + 1) * together
+        check_finite(session, reward=rewards[good], cost=costs[good])
+    return found
