@@ -23,6 +23,16 @@ def test_mean_and_deviation_of_a_stream(together):
     assert scale.scaling().deviation[2] == 0.01
 
 
+@pytest.mark.parametrize("together", [1, 4])
+def test_seen_all_at_once_is_seen_one_after_the_other(together):
+    one_by_one, at_once = RunningScale(3), RunningScale(3)
+    batches = STREAM.reshape(-1, together, 3)
+    for part in np.split(batches, [20, 21]):  # from nothing, a single one, on from before
+        expected = np.stack([one_by_one.see(batch) for batch in part])
+        np.testing.assert_allclose(at_once.see_all(part), expected, atol=1e-7)
+        np.testing.assert_allclose(at_once.to_array(), one_by_one.to_array(), atol=1e-9)
+
+
 def test_the_first_sample_is_returned_raw():
     np.testing.assert_array_equal(RunningScale(3).see(STREAM[:1]), STREAM[:1])
 

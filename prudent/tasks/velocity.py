@@ -68,7 +68,7 @@ def standing_together(healthy_reward: float, envs: list[gymnasium.Env]) -> StepT
     parts = [
         (
             body.data.ctrl,
-            partial(mujoco.mj_step, body.model, body.data, nstep=body.frame_skip),
+            partial(mujoco.mj_step, body.model, body.data, body.frame_skip),
             (state[:joints], body.data.qpos),
             (state[joints:], body.data.qvel),
             state,

@@ -21,6 +21,12 @@ class Scaling(NamedTuple):
     deviation: Any  # [obs]
 
 
+def _deviation(squares: np.ndarray, count: Any) -> np.ndarray:
+    found: np.ndarray = squares / (count - 1)
+    np.sqrt(found, out=found)
+    return np.maximum(found, _LEAST, out=found)
+
+
 class RunningScale:
     """Mean and deviation of a stream, merged batch by batch (Chan et al.)."""
 
@@ -53,20 +59,35 @@ class RunningScale:
         self.squares += apart
         return sample if self.count == 1 else self._to_scale(centred)
 
+    def see_all(self, batches: np.ndarray) -> np.ndarray:
+        """`see` for one [N, size] after the other, [T, N, size], by running sums."""
+        length, seen, _ = batches.shape
+        # About the mean so far, lest large numbers cancel; before the first one any will do.
+        about = self.mean if self.count else batches.mean(axis=(0, 1))
+        apart = batches - about
+        totals = self.count + seen * np.arange(1, length + 1)[:, None]
+        sums = apart.sum(axis=1).cumsum(axis=0)  # [T, size]
+        means = sums / totals
+        squares = self.squares + (apart**2).sum(axis=1).cumsum(axis=0) - sums * means
+        squares = np.maximum(squares, 0.0)  # which rounding may undercut
+        scaled = (apart - means[:, None]) / _deviation(squares, np.maximum(totals, 2))[:, None]
+        scaled = scaled.clip(-LARGEST, LARGEST)
+        if totals[0] == 1:
+            scaled[0] = batches[0]
+        self.count, self.mean, self.squares = int(totals[-1, 0]), about + means[-1], squares[-1]
+        return scaled
+
     def _to_scale(self, centred: np.ndarray) -> np.ndarray:
-        centred /= self.deviation()
+        centred /= _deviation(self.squares, self.count)
+        if np.vdot(centred, centred) <= LARGEST**2:  # then no number is larger
+            return centred
         np.minimum(centred, _UPPER, out=centred)
         return np.maximum(centred, _LOWER, out=centred)
 
     def scaling(self) -> Scaling:
         if self.count < 2:
             return Scaling(np.zeros_like(self.mean), np.ones_like(self.mean))
-        return Scaling(self.mean, self.deviation())
-
-    def deviation(self) -> np.ndarray:
-        found = self.squares / (self.count - 1)
-        np.sqrt(found, out=found)
-        return np.maximum(found, _LEAST, out=found)
+        return Scaling(self.mean, _deviation(self.squares, self.count))
 
     def to_array(self) -> np.ndarray:
         """[3, size], for a checkpoint."""
