@@ -57,7 +57,7 @@ class BenchOptions:
     """Of an off-policy learner."""
     environments: tuple[int, ...] = (1, 8)
     """Of an on-policy learner, which is measured with all it does against a bare environment."""
-    epochs: int = 5
+    epochs: int = 10
     """Of an on-policy learner, after a first one that compiles."""
     core: int | None = None
     """The core to stay on (default: the last one this process may use)."""
