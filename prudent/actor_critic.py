@@ -194,8 +194,9 @@ def in_passes(
     epoch: Epoch,
 ) -> tuple[ActorCritic, Metrics]:
     """Up to `passes` times over the data, until a pass has moved the policy too far."""
-    # One draw for all passes: a program of many draws takes long to compile.
     rows = epoch.batch.weight.shape[0]
+    # One draw for all passes: a program of many draws takes long to compile. And one for the order
+    # before the first pass, so that chance decides there too where lots are equal.
     lots = jax.random.bits(epoch.key, (1 + config.passes, rows), jnp.uint32)
 
     def one_pass(state: ActorCritic, order: jax.Array) -> tuple[ActorCritic, Metrics]:

@@ -9,7 +9,8 @@ import numpy as np
 from prudent.constraints import Constraint
 
 # Actions [N, act] in the environments' units -> observations [N, obs], rewards, costs, terminated,
-# one of each per environment. Time limits are the caller's.
+# one of each per environment. The observations hold until the next step. Time limits are the
+# caller's.
 StepTogether = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]
 
 

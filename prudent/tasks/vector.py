@@ -1,7 +1,8 @@
 """Several environments of one task behind Gymnasium's vector interface.
 
 They start again only where and when `reset` is told to by its option `reset_mask`. Of what a step
-reports, `infos` holds "cost", "reward_continues" and "cost_continues", one of each per environment.
+reports, `infos` holds "cost", "reward_continues" and "cost_continues", one of each per environment
+(the last two as numbers or truth values). Observations hold until the next step.
 """
 
 import multiprocessing

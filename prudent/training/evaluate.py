@@ -43,10 +43,10 @@ def episode_seed(run_seed: int, index: int) -> int:
 
 
 @lru_cache(maxsize=8)
-def _seeds(run_seed: int, block: int) -> list[int]:
+def _seeds(run_seed: int, block: int) -> tuple[int, ...]:
     """Drawn ahead, because one alone costs a short episode as much as a few of its steps."""
     indices = range(block * SEEDS_AT_ONCE, (block + 1) * SEEDS_AT_ONCE)
-    return [int(SeedSequence((run_seed, i)).generate_state(1)[0]) for i in indices]
+    return tuple(int(SeedSequence((run_seed, i)).generate_state(1)[0]) for i in indices)
 
 
 def evaluation_seeds(episodes: int) -> list[int]:

@@ -4,7 +4,6 @@ Every epoch starts its episodes anew and its noise from (seed, epoch), so that a
 end of an epoch holds all that the next one needs, and a resumed run equals an uninterrupted one.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +26,7 @@ from prudent.training.learner import Learner, build_for, compiled, make_spec
 from prudent.training.monitor import (
     Window,
     Work,
+    all_finite,
     beginning,
     check_finite,
     check_metrics,
@@ -357,11 +357,6 @@ def violation(session: OnPolicySession, finished: list[float]) -> float:
     return float(np.mean(session.recent_costs)) - session.run.budget
 
 
-def all_finite(array: np.ndarray) -> bool:
-    # A product is quicker; it is not finite if any number is not, or if they are very large.
-    return math.isfinite(np.vdot(array, array)) or bool(np.isfinite(array).all())
-
-
 def begin_episodes(session: OnPolicySession, where: np.ndarray) -> np.ndarray:
     """The run's next episodes in these environments; their observations, [places, obs]."""
     seeds: Any = [None] * len(where)  # one for each, which Gymnasium does not say in its types
@@ -370,8 +365,7 @@ def begin_episodes(session: OnPolicySession, where: np.ndarray) -> np.ndarray:
         session.episodes_begun += 1
     everywhere, _ = session.environments.reset(seed=seeds, options={"reset_mask": where})
     observation: np.ndarray = everywhere[where]
-    if not all_finite(observation):
-        check_finite(session, observation=observation)
+    check_finite(session, observation=observation)
     return observation
 
 
