@@ -12,8 +12,8 @@ from prudent.algorithms import ALGORITHMS
 from prudent.configs import AlgorithmConfig, OnPolicySchedule, Run, Schedule, run_from_json
 from prudent.experiments.presets import default_preset, settings, with_values
 from prudent.exported import ExportedPolicy
+from prudent.tasks.adapter import open_environment, probe
 from prudent.tasks.custom import find_task
-from prudent.tasks.door import open_door, probe
 from prudent.tasks.task import Task
 
 if TYPE_CHECKING:  # JAX is imported only when something is computed
@@ -121,10 +121,10 @@ def start(
     from prudent.training.record import write_run
     from prudent.training.warmup import with_warmup
 
-    door = open_door(task)
-    run, first_experience = with_warmup(run, warmup, door)
-    spec = make_spec(door, run.critic_budget())
-    door.close()
+    environment = open_environment(task)
+    run, first_experience = with_warmup(run, warmup, environment)
+    spec = make_spec(environment, run.critic_budget())
+    environment.close()
     folder.mkdir(parents=True, exist_ok=True)
     extra = {"spec": spec._asdict(), "deterministic_reset": task.deterministic_reset}
     write_run(folder, run, extra)
@@ -150,9 +150,9 @@ def resume(
     backend.prepare()
     from prudent.training.warmup import with_warmup
 
-    door = open_door(task)
-    same_run, first_experience = with_warmup(run, warmup, door)
-    door.close()
+    environment = open_environment(task)
+    same_run, first_experience = with_warmup(run, warmup, environment)
+    environment.close()
     if warmup is not None and same_run != run:
         raise ValueError(f"{folder}: began with warm-up {run.warmup}, not {same_run.warmup}")
     return _train(run, task, folder, first_experience, log, quiet)

@@ -272,9 +272,9 @@ def measure_update(algorithm: str, batch: int) -> dict[str, Any]:
     import jax
 
     from prudent.algorithms import build
+    from prudent.pieces.types import Spec
     from prudent.training.learner import compile_learner
     from prudent.training.replay import Replay
-    from prudent.types import Spec
 
     config, schedule = settings(algorithm, bench_preset(algorithm), "hopper-velocity")
     assert isinstance(schedule, OffPolicySchedule)
@@ -351,12 +351,12 @@ def measure_step(algorithm: str) -> dict[str, float]:
             learn(session, UPDATES, 0)
 
         def bare() -> None:
-            door = session.door
-            door.reset(0)
+            environment = session.environment
+            environment.reset(0)
             action = np.zeros(ACTION)
             for _ in range(100):
-                if door.step(action).terminated:
-                    door.reset(0)
+                if environment.step(action).terminated:
+                    environment.reset(0)
 
         learn_ten()
         outside = best_seconds(steps, 5) / 200 + best_seconds(draw_ten, 20)

@@ -18,7 +18,7 @@ from matplotlib.patches import Circle
 import prudent
 from prudent.report.figures import draw_budget, draw_curve
 from prudent.report.records import read_record
-from prudent.tasks.door import open_door
+from prudent.tasks.adapter import open_environment
 from prudent.tasks.orbit import BUDGET, FIELD, FIRE_RADIUS, best_radius, best_return
 from prudent.training.evaluate import evaluation_seeds
 
@@ -67,11 +67,11 @@ def draw_paths(axes: Axes, folder: Path) -> None:
     axes.add_patch(
         Circle((0, 0), best_radius(BUDGET), fill=False, linestyle="--", label="best orbit")
     )
-    policy, door = prudent.load(folder), open_door(prudent.TASKS["orbit"])
+    policy, environment = prudent.load(folder), open_environment(prudent.TASKS["orbit"])
     for seed in evaluation_seeds(EPISODES):
-        path = [door.reset(seed)]
+        path = [environment.reset(seed)]
         for _ in range(150):
-            path.append(door.step(policy.unit_action(path[-1])).observation)
+            path.append(environment.step(policy.unit_action(path[-1])).observation)
         axes.plot(*np.array(path).T, color="#1b6ca8", linewidth=0.8, alpha=0.8)
         axes.plot(*path[0], "o", color="#1b6ca8", markersize=4)
     axes.set_title("what the policy does")

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from prudent.types import Spec, Transition
+from prudent.pieces.types import Spec, Transition
 
 SPEC = Spec(
     observation_size=5,

@@ -9,10 +9,10 @@ from transcription import Settings, cal_step
 
 from prudent.algorithms.cal import cal
 from prudent.configs import CALConfig
-from prudent.critics import upper_confidence
 from prudent.experiments.presets import settings
-from prudent.networks import STYLES, ensemble, mlp
-from prudent.policies import tanh_gaussian
+from prudent.pieces.critics import upper_confidence
+from prudent.pieces.networks import STYLES, ensemble, mlp
+from prudent.pieces.policies import tanh_gaussian
 
 
 def plain(state, size):

@@ -21,7 +21,7 @@ from prudent.algorithms.cvpo import (
 )
 from prudent.configs import CVPOConfig
 from prudent.experiments.presets import settings
-from prudent.policies import Moments, log_density, mean_divergence, spread_divergence
+from prudent.pieces.policies import Moments, log_density, mean_divergence, spread_divergence
 
 
 def problem(seed, budget=0.8, samples=16, rows=20):

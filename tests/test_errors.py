@@ -7,7 +7,7 @@ from gymnasium.spaces import Box, Dict, Discrete
 from probes import OneStep
 
 import prudent
-from prudent.tasks.door import UnsupportedEnvironment
+from prudent.tasks.adapter import UnsupportedEnvironment
 
 
 class Odd(OneStep):

@@ -15,7 +15,7 @@ import prudent
 from prudent.configs import CVPOConfig
 from prudent.exported import DamagedPolicy, load_exported
 from prudent.tasks import TASKS
-from prudent.tasks.door import open_door
+from prudent.tasks.adapter import open_environment
 from prudent.training import export
 from prudent.training.learner import make_spec
 from prudent.training.record import write_run
@@ -30,9 +30,9 @@ def trained(algorithm, folder, config=None):
         run, train = small(TASK, algorithm, steps=40), train_on_policy
     else:
         run, train = small_run(TASK, algorithm, config=config, steps=20), train_quietly
-    door = open_door(TASK)
-    write_run(folder, run, {"spec": make_spec(door, run.critic_budget())._asdict()})
-    door.close()
+    environment = open_environment(TASK)
+    write_run(folder, run, {"spec": make_spec(environment, run.critic_budget())._asdict()})
+    environment.close()
     train(run, TASK, folder)
     return folder
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prudent.constraints import Constraint
-from prudent.critics import highest_of_random_members, spread, upper_confidence
-from prudent.multipliers import log_ascent, projected_ascent, rectify
+from prudent.pieces.critics import highest_of_random_members, spread, upper_confidence
+from prudent.pieces.multipliers import log_ascent, projected_ascent, rectify
 
 numbers = st.floats(-10, 10)
 positive = st.floats(0.1, 10)

@@ -13,9 +13,8 @@ ROOT = Path(prudent.__file__).parent
 
 # Each module or package may import from those listed before it (and from itself).
 ORDER = [
-    "constraints", "files", "backend", "statistics", "exported", "tasks", "configs", "types",
-    "networks", "policies", "critics", "multipliers", "advantages", "surrogates", "trust_region",
-    "actor_critic", "algorithms", "training", "experiments", "api", "report", "tutorial", "bench",
+    "constraints", "files", "backend", "statistics", "exported", "tasks", "configs", "pieces",
+    "algorithms", "training", "experiments", "api", "report", "tutorial", "bench",
     "cli",
 ]  # fmt: skip
 NO_JAX = [

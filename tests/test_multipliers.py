@@ -5,7 +5,7 @@ import numpy as np
 import optax
 import pytest
 
-from prudent.multipliers import (
+from prudent.pieces.multipliers import (
     fixed,
     log_ascent,
     pid,

@@ -12,21 +12,21 @@ from support import lines
 from test_training import Counting, counting
 
 import prudent
-from prudent.actor_critic import Batch, minibatches, shuffled
 from prudent.algorithms import ON_POLICY, build
 from prudent.algorithms.cppo_pid import controller
 from prudent.api import make_run
 from prudent.configs import OnPolicyConfig, OnPolicySchedule
 from prudent.constraints import Constraint
 from prudent.experiments.presets import settings
-from prudent.networks import STYLES
-from prudent.policies import gaussian
-from prudent.tasks.door import open_door
+from prudent.pieces.networks import STYLES
+from prudent.pieces.on_policy_actor_critic import Batch, minibatches, shuffled
+from prudent.pieces.policies import gaussian
+from prudent.pieces.types import Rollout
+from prudent.tasks.adapter import open_environment
 from prudent.training.learner import make_spec
 from prudent.training.monitor import NonFinite
 from prudent.training.on_policy import close_on_policy, collect, on_host, open_on_policy, train
 from prudent.training.reporter import Reporter
-from prudent.types import Rollout
 
 CONFIG = OnPolicyConfig(hidden=(8,), passes=2, batch_size=16)
 SCHEDULE = OnPolicySchedule(
@@ -138,7 +138,7 @@ def test_rewards_and_costs_are_brought_to_scale_and_recorded_as_they_were(sessio
 
 
 def test_the_policy_on_the_host_is_the_policy():
-    spec = make_spec(open_door(ACTIVE), 1.0)
+    spec = make_spec(open_environment(ACTIVE), 1.0)
     algorithm = build("ppo", CONFIG, spec)
     state = algorithm.init(jax.random.key(0))
     seen = np.linspace(-0.5, 0.5, 5, dtype=np.float32)[:, None]
@@ -327,7 +327,7 @@ def update(algorithm, violation, **values):
     """How far the mean action moves, and the metrics."""
     config, _ = settings(algorithm, "default", "test")
     config = replace(config, hidden=(8,), **values)
-    learner = build(algorithm, config, make_spec(open_door(ACTIVE), 1.0))
+    learner = build(algorithm, config, make_spec(open_environment(ACTIVE), 1.0))
     state = learner.init(jax.random.key(0))
     seen = jnp.linspace(-1, 1, 9)[:, None]
     after, metrics = jax.jit(learner.update)(state, rollout(violation), jax.random.key(1))
@@ -375,7 +375,7 @@ def test_cups_projection_against_its_closed_form():
         config, hidden=(8,), passes=300, batch_size=4096, policy_learning_rate=1e-3,
         max_divergence=10.0, initial_multiplier=0.02, standardise_reward=False,
     )  # fmt: skip
-    learner = build("cup", config, make_spec(open_door(ACTIVE), 1.0))
+    learner = build("cup", config, make_spec(open_environment(ACTIVE), 1.0))
     state = learner.init(jax.random.key(0))
     seen, column = jnp.zeros((4096, 1, 1)), jnp.ones((4096, 1))
     deviation = np.exp(-0.5)

@@ -7,19 +7,24 @@ import optax
 import pytest
 from jax.flatten_util import ravel_pytree
 
-from prudent.advantages import centred, generalised_advantages, standardised
-from prudent.critics import value_function
-from prudent.networks import STYLES, mlp
-from prudent.policies import divergence, gaussian
-from prudent.surrogates import (
+from prudent.pieces.advantages import centred, generalised_advantages, standardised
+from prudent.pieces.critics import value_function
+from prudent.pieces.networks import STYLES, mlp
+from prudent.pieces.policies import divergence, gaussian
+from prudent.pieces.surrogates import (
     barrier,
     clipped_ratio,
     penalised,
     plain_ratio,
     projection_coefficient,
 )
-from prudent.trust_region import conjugate_gradient, fisher_product, line_search, natural_step
-from prudent.types import Spec
+from prudent.pieces.trust_region import (
+    conjugate_gradient,
+    fisher_product,
+    line_search,
+    natural_step,
+)
+from prudent.pieces.types import Spec
 
 SPEC = Spec(3, 2, 1.0, (1.0, 1.0), (0.0, 0.0))
 

@@ -8,7 +8,7 @@ from probes import ACTIVE, DELAYED, INFEASIBLE, SLACK
 
 from prudent.api import make_run
 from prudent.experiments.presets import settings, with_values
-from prudent.tasks.door import open_door
+from prudent.tasks.adapter import open_environment
 from prudent.training.learner import make_spec
 from prudent.training.on_policy import train
 from prudent.training.policy import load_policy
@@ -46,8 +46,8 @@ def solve(task, algorithm, folder, **values):
     config, schedule = with_values(config, schedule, chosen)
     run = make_run(algorithm, task, "default", 0, config, schedule)
     folder.mkdir(exist_ok=True)
-    door = open_door(task)
-    write_run(folder, run, {"spec": make_spec(door, run.critic_budget())._asdict()})
+    environment = open_environment(task)
+    write_run(folder, run, {"spec": make_spec(environment, run.critic_budget())._asdict()})
     last = train(run, task, folder, Reporter(quiet=True))
     return load_policy(folder, run, None), last
 

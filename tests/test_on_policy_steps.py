@@ -13,7 +13,7 @@ from transcription import Adam, backward, forward
 
 from prudent.algorithms import ON_POLICY, build
 from prudent.experiments.presets import settings
-from prudent.types import Rollout, Spec
+from prudent.pieces.types import Rollout, Spec
 
 SPEC = Spec(3, 2, 1.0, (1.0, 1.0), (0.0, 0.0))
 TIME, PLACES = 7, 2

@@ -10,7 +10,7 @@ from support import small_run, train_quietly
 import prudent
 from prudent.configs import CALConfig, CVPOConfig, SACPIDConfig, WCSACConfig
 from prudent.experiments.presets import VARIANTS, settings
-from prudent.tasks.door import open_door
+from prudent.tasks.adapter import open_environment
 from prudent.tasks.orbit import BUDGET, best_return
 from prudent.training.learner import make_spec
 from prudent.training.policy import load_policy
@@ -51,8 +51,8 @@ def solve(task, algorithm, folder, steps, **values):
     }  # fmt: skip
     run = small_run(task, algorithm.split()[0], config=config, **schedule)
     folder.mkdir(exist_ok=True)
-    door = open_door(task)
-    write_run(folder, run, {"spec": make_spec(door, run.critic_budget())._asdict()})
+    environment = open_environment(task)
+    write_run(folder, run, {"spec": make_spec(environment, run.critic_budget())._asdict()})
     last = train_quietly(run, task, folder)
     return load_policy(folder, run, None), last
 

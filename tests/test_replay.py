@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from prudent.tasks.door import Outcome
+from prudent.pieces.types import transition_from_row
+from prudent.tasks.adapter import Outcome
 from prudent.training.replay import Discounts, Replay, distinct
-from prudent.types import transition_from_row
 
 
 def outcome(value: float) -> Outcome:

@@ -8,9 +8,9 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from prudent.tasks import TASKS
-from prudent.tasks.door import Door, open_door
+from prudent.tasks.adapter import AdaptedEnv, open_environment
 from prudent.tasks.orbit import BUDGET, HORIZON, SPEED, best_radius, best_return
-from prudent.tasks.vector import open_environments
+from prudent.tasks.vector import open_vector
 
 OURS = [name for name in TASKS if name == "orbit" or name.endswith("-velocity")]
 SIZES = {
@@ -34,43 +34,51 @@ def test_gymnasium_accepts_it(name):
 @pytest.mark.parametrize("name", SIZES)
 def test_sizes_budget_and_horizon(name):
     observations, actions, budget = SIZES[name]
-    task, door = TASKS[name], open_door(TASKS[name])
-    assert (door.observation_size, door.action_size) == (observations, actions)
+    task, environment = TASKS[name], open_environment(TASKS[name])
+    assert (environment.observation_size, environment.action_size) == (observations, actions)
     assert task.constraint.budget == budget
     assert task.constraint.discounted
     assert task.horizon == 1000
-    door.close()
+    environment.close()
 
 
 @pytest.mark.parametrize("name", SIZES)
 def test_cost_is_the_speed(name):
-    door = open_door(TASKS[name])
-    door.reset(0)
-    outcome = door.step(np.full(door.action_size, 0.5))
+    environment = open_environment(TASKS[name])
+    environment.reset(0)
+    outcome = environment.step(np.full(environment.action_size, 0.5))
     info = outcome.info
     assert outcome.cost == pytest.approx(math.hypot(info["x_velocity"], info.get("y_velocity", 0)))
     assert outcome.cost > 0
-    door.close()
+    environment.close()
 
 
 @pytest.mark.parametrize("name", ["hopper-velocity", "walker2d-velocity"])
 def test_several_stepped_together_are_each_as_if_alone(name):
     task, count = TASKS[name], 3
-    doors = [open_door(task) for _ in range(count)]
-    together = open_environments(task, count, asynchronous=False)
+    environments = [open_environment(task) for _ in range(count)]
+    together = open_vector(task, count, asynchronous=False)
     everywhere = np.ones(count, bool)
     found, _ = together.reset(seed=list(range(count)), options={"reset_mask": everywhere})
-    np.testing.assert_array_equal(found, [door.reset(i) for i, door in enumerate(doors)])
+    np.testing.assert_array_equal(
+        found, [environment.reset(i) for i, environment in enumerate(environments)]
+    )
     generator, falls = np.random.default_rng(0), 0
     for time in range(300):
-        actions = generator.uniform(-1.2, 1.2, (count, doors[0].action_size)).astype(np.float32)
+        actions = generator.uniform(-1.2, 1.2, (count, environments[0].action_size)).astype(
+            np.float32
+        )
         if time % 50 == 0:  # what random actions do not lead to
             body, alone = (
-                e.unwrapped.data.qvel for e in (together.doors[1].unwrapped, doors[1].unwrapped)
+                e.unwrapped.data.qvel
+                for e in (together.environments[1].unwrapped, environments[1].unwrapped)
             )
             body[-1] = alone[-1] = [11.0, -99.0, 101.0, 5000.0, -150.0, 30.0][time // 50]
         observations, rewards, terminated, truncated, infos = together.step(actions)
-        outcomes = [door.step(action) for door, action in zip(doors, actions, strict=True)]
+        outcomes = [
+            environment.step(action)
+            for environment, action in zip(environments, actions, strict=True)
+        ]
         np.testing.assert_array_equal(observations, [o.observation for o in outcomes])
         np.testing.assert_allclose(rewards, [o.reward for o in outcomes], rtol=1e-14, atol=1e-14)
         for field in ("cost", "reward_continues", "cost_continues"):
@@ -82,39 +90,41 @@ def test_several_stepped_together_are_each_as_if_alone(name):
             seeds = list(range(time, time + count))
             together.reset(seed=seeds, options={"reset_mask": terminated})
             for place in np.flatnonzero(terminated):
-                doors[place].reset(seeds[place])
+                environments[place].reset(seeds[place])
     assert falls > 20
     together.close()
-    for door in doors:
-        door.close()
+    for environment in environments:
+        environment.close()
 
 
 def test_humanoid_actions_are_scaled_into_their_bounds():
-    door = open_door(TASKS["humanoid-velocity"])
-    np.testing.assert_allclose(door.action_scale, 0.4)
-    np.testing.assert_allclose(door.to_environment(np.ones(17)), 0.4)
-    np.testing.assert_allclose(door.to_unit(np.full(17, -0.2)), -0.5)
-    door.close()
+    environment = open_environment(TASKS["humanoid-velocity"])
+    np.testing.assert_allclose(environment.action_scale, 0.4)
+    np.testing.assert_allclose(environment.to_environment(np.ones(17)), 0.4)
+    np.testing.assert_allclose(environment.to_unit(np.full(17, -0.2)), -0.5)
+    environment.close()
 
 
 def test_a_fall_ends_both_futures_and_pays_for_the_last_step():
-    door = open_door(TASKS["hopper-velocity"])
-    door.reset(0)
+    environment = open_environment(TASKS["hopper-velocity"])
+    environment.reset(0)
     for _ in range(1000):
-        outcome = door.step(np.ones(3))
+        outcome = environment.step(np.ones(3))
         if outcome.terminated:
             break
     assert outcome.terminated
     assert (outcome.reward_continues, outcome.cost_continues) == (0.0, 0.0)
     expected = outcome.info["reward_forward"] + outcome.info["reward_ctrl"] + 1.0
     assert outcome.reward == pytest.approx(float(expected), abs=1e-6)
-    door.close()
+    environment.close()
 
 
 def test_the_time_limit_is_no_end_of_the_world():
-    door = Door(gymnasium.wrappers.TimeLimit(TASKS["orbit"].make().unwrapped, 3), "orbit")
-    door.reset(0)
-    outcomes = [door.step(np.zeros(2)) for _ in range(3)]
+    environment = AdaptedEnv(
+        gymnasium.wrappers.TimeLimit(TASKS["orbit"].make().unwrapped, 3), "orbit"
+    )
+    environment.reset(0)
+    outcomes = [environment.step(np.zeros(2)) for _ in range(3)]
     assert outcomes[-1].truncated
     assert not outcomes[-1].terminated
     assert outcomes[-1].reward_continues == 1.0

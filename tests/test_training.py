@@ -13,7 +13,7 @@ from support import CONFIG, SCHEDULE, lines, small_run, timeless, train_quietly
 import prudent
 from prudent.algorithms import build
 from prudent.constraints import Constraint
-from prudent.tasks.door import open_door
+from prudent.tasks.adapter import open_environment
 from prudent.tasks.task import Task
 from prudent.training.checkpoint import DamagedCheckpoint
 from prudent.training.learner import compile_learner, make_spec
@@ -82,9 +82,9 @@ def test_termination_ends_both_futures(tmp_path):
 
 
 def test_actions_reach_the_environment_in_its_units(tmp_path):
-    door = open_door(counting())
-    np.testing.assert_allclose(door.to_environment(np.array([-1.0])), [0.0])
-    np.testing.assert_allclose(door.to_environment(np.array([0.5])), [7.5])
+    environment = open_environment(counting())
+    np.testing.assert_allclose(environment.to_environment(np.array([-1.0])), [0.0])
+    np.testing.assert_allclose(environment.to_environment(np.array([0.5])), [7.5])
 
 
 @pytest.fixture(scope="module")
@@ -199,8 +199,8 @@ def test_a_learner_that_is_not_finite_stops_the_run(tmp_path):
 
 def test_the_update_is_compiled_once():
     task = counting()
-    door = open_door(task)
-    spec = make_spec(door, 1.0)
+    environment = open_environment(task)
+    spec = make_spec(environment, 1.0)
     traces = []
     algorithm = build("cal", CONFIG, spec)
 
@@ -219,7 +219,7 @@ def test_the_update_is_compiled_once():
 
 def test_no_random_key_is_used_twice():
     with jax.debug_key_reuse(True):
-        spec = make_spec(open_door(counting()), 1.0)
+        spec = make_spec(open_environment(counting()), 1.0)
         algorithm = build("cal", replace(CONFIG, random_targets=2), spec)
         learner = compile_learner(algorithm, spec, SCHEDULE, 0)
         rows = np.ones((2, 8, 7), np.float32)
@@ -275,10 +275,10 @@ class SixTuple(Delayed):
 
 
 def test_a_six_tuple_environment(tmp_path):
-    door = open_door(replace(DELAYED, make=SixTuple))
-    door.reset(0)
-    assert door.step(np.array([0.5])).cost == 0.0
-    assert door.step(np.array([0.5])).cost == 1.5
+    environment = open_environment(replace(DELAYED, make=SixTuple))
+    environment.reset(0)
+    assert environment.step(np.array([0.5])).cost == 0.0
+    assert environment.step(np.array([0.5])).cost == 1.5
 
 
 def test_warmup_by_a_policy(tmp_path):

@@ -20,7 +20,7 @@ from transcription import (
 from prudent.algorithms.cal import cal
 from prudent.algorithms.wcsac import wcsac
 from prudent.configs import CALConfig, WCSACConfig
-from prudent.critics import NextReturn, tail_weight, variance_target
+from prudent.pieces.critics import NextReturn, tail_weight, variance_target
 
 
 def plain(state):

@@ -20,14 +20,14 @@ import jax.numpy as jnp
 import optax
 
 from prudent.configs import CALConfig
-from prudent.critics import (
+from prudent.pieces.critics import (
     CriticState,
     highest_of_random_members,
     q_ensemble,
     spread,
     upper_confidence,
 )
-from prudent.multipliers import (
+from prudent.pieces.multipliers import (
     Multiplier,
     fixed,
     log_ascent,
@@ -35,9 +35,9 @@ from prudent.multipliers import (
     rectify,
     softplus_ascent,
 )
-from prudent.networks import STYLES, Trained, adam, descend, start
-from prudent.policies import in_environment_units, tanh_gaussian
-from prudent.types import Algorithm, Metrics, Params, Spec, Transition, over_minibatches
+from prudent.pieces.networks import STYLES, Trained, adam, descend, start
+from prudent.pieces.policies import in_environment_units, tanh_gaussian
+from prudent.pieces.types import Algorithm, Metrics, Params, Spec, Transition, over_minibatches
 
 
 class CALState(NamedTuple):

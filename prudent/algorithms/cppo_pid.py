@@ -12,10 +12,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from prudent.actor_critic import by_passes, lagrangian, on_policy
 from prudent.configs import OnPolicyConfig
-from prudent.multipliers import Multiplier
-from prudent.types import Algorithm, Spec
+from prudent.pieces.multipliers import Multiplier
+from prudent.pieces.on_policy_actor_critic import by_passes, lagrangian, on_policy
+from prudent.pieces.types import Algorithm, Spec
 
 
 class Controller(NamedTuple):

@@ -9,10 +9,10 @@ There is no dual variable: the policy earns while it may, and saves while it mus
 import jax
 import jax.numpy as jnp
 
-from prudent.actor_critic import Batch, by_natural_gradient, by_passes, on_policy
 from prudent.configs import OnPolicyConfig
-from prudent.multipliers import fixed
-from prudent.types import Algorithm, Spec
+from prudent.pieces.multipliers import fixed
+from prudent.pieces.on_policy_actor_critic import Batch, by_natural_gradient, by_passes, on_policy
+from prudent.pieces.types import Algorithm, Spec
 
 
 def crpo(config: OnPolicyConfig, spec: Spec) -> Algorithm:

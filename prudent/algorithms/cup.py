@@ -11,7 +11,9 @@ policy has moved too far from π_k.
 import jax
 import jax.numpy as jnp
 
-from prudent.actor_critic import (
+from prudent.configs import OnPolicyConfig
+from prudent.pieces.networks import descend
+from prudent.pieces.on_policy_actor_critic import (
     ActorCritic,
     Batch,
     Epoch,
@@ -22,11 +24,9 @@ from prudent.actor_critic import (
     probability_ratio,
     reward_only,
 )
-from prudent.configs import OnPolicyConfig
-from prudent.networks import descend
-from prudent.policies import divergence
-from prudent.surrogates import projection_coefficient
-from prudent.types import Algorithm, Metrics, Params, Spec
+from prudent.pieces.policies import divergence
+from prudent.pieces.surrogates import projection_coefficient
+from prudent.pieces.types import Algorithm, Metrics, Params, Spec
 
 
 def cup(config: OnPolicyConfig, spec: Spec) -> Algorithm:

@@ -22,10 +22,10 @@ import numpy as np
 import optax
 
 from prudent.configs import CVPOConfig
-from prudent.critics import CriticState, q_ensemble
-from prudent.multipliers import Multiplier, projected_ascent
-from prudent.networks import STYLES, Trained, adam, descend, start
-from prudent.policies import (
+from prudent.pieces.critics import CriticState, q_ensemble
+from prudent.pieces.multipliers import Multiplier, projected_ascent
+from prudent.pieces.networks import STYLES, Trained, adam, descend, start
+from prudent.pieces.policies import (
     Moments,
     diagonal_gaussian,
     full_gaussian,
@@ -35,7 +35,7 @@ from prudent.policies import (
     perturbed,
     spread_divergence,
 )
-from prudent.types import Algorithm, Metrics, Params, Spec, Transition, over_minibatches
+from prudent.pieces.types import Algorithm, Metrics, Params, Spec, Transition, over_minibatches
 
 SMALLEST = 1e-6  # of the selection's temperature
 

@@ -7,9 +7,9 @@
 Only the stop on divergence, tested once per pass, holds the unclipped ratio back.
 """
 
-from prudent.actor_critic import adaptive, by_passes, lagrangian, on_policy
 from prudent.configs import OnPolicyConfig
-from prudent.types import Algorithm, Spec
+from prudent.pieces.on_policy_actor_critic import adaptive, by_passes, lagrangian, on_policy
+from prudent.pieces.types import Algorithm, Spec
 
 
 def pdo(config: OnPolicyConfig, spec: Spec) -> Algorithm:

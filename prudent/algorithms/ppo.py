@@ -5,10 +5,10 @@
 The cost is estimated and reported all the same. ε is `clip`.
 """
 
-from prudent.actor_critic import by_passes, on_policy, reward_only
 from prudent.configs import OnPolicyConfig
-from prudent.multipliers import fixed
-from prudent.types import Algorithm, Spec
+from prudent.pieces.multipliers import fixed
+from prudent.pieces.on_policy_actor_critic import by_passes, on_policy, reward_only
+from prudent.pieces.types import Algorithm, Spec
 
 
 def ppo(config: OnPolicyConfig, spec: Spec) -> Algorithm:

@@ -7,9 +7,9 @@
 J_C is the mean cost of finished episodes, d the budget, both counted as the task counts.
 """
 
-from prudent.actor_critic import adaptive, by_passes, lagrangian, on_policy
 from prudent.configs import OnPolicyConfig
-from prudent.types import Algorithm, Spec
+from prudent.pieces.on_policy_actor_critic import adaptive, by_passes, lagrangian, on_policy
+from prudent.pieces.types import Algorithm, Spec
 
 
 def ppo_lag(config: OnPolicyConfig, spec: Spec) -> Algorithm:

@@ -9,9 +9,14 @@ and the advantages are combined. There is no line search, so the realised diverg
 (`max_divergence`).
 """
 
-from prudent.actor_critic import adaptive, by_natural_gradient, lagrangian, on_policy
 from prudent.configs import OnPolicyConfig
-from prudent.types import Algorithm, Spec
+from prudent.pieces.on_policy_actor_critic import (
+    adaptive,
+    by_natural_gradient,
+    lagrangian,
+    on_policy,
+)
+from prudent.pieces.types import Algorithm, Spec
 
 
 def rcpo(config: OnPolicyConfig, spec: Spec) -> Algorithm:

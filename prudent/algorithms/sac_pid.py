@@ -17,11 +17,11 @@ import jax
 import jax.numpy as jnp
 
 from prudent.configs import SACPIDConfig
-from prudent.critics import CriticState, q_ensemble
-from prudent.multipliers import PIDState, pid
-from prudent.networks import STYLES, Trained, adam, descend, start
-from prudent.policies import in_environment_units, tanh_gaussian
-from prudent.types import Algorithm, Metrics, Params, Spec, Transition, over_minibatches
+from prudent.pieces.critics import CriticState, q_ensemble
+from prudent.pieces.multipliers import PIDState, pid
+from prudent.pieces.networks import STYLES, Trained, adam, descend, start
+from prudent.pieces.policies import in_environment_units, tanh_gaussian
+from prudent.pieces.types import Algorithm, Metrics, Params, Spec, Transition, over_minibatches
 
 
 class SACPIDState(NamedTuple):

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from prudent.configs import WCSACConfig
-from prudent.critics import (
+from prudent.pieces.critics import (
     VARIANCE_MAX,
     VARIANCE_MIN,
     CriticState,
@@ -31,10 +31,10 @@ from prudent.critics import (
     variance_target,
     wasserstein,
 )
-from prudent.multipliers import rectify, softplus_ascent
-from prudent.networks import STYLES, Trained, adam, descend, start
-from prudent.policies import in_environment_units, tanh_gaussian
-from prudent.types import Algorithm, Metrics, Params, Spec, Transition, over_minibatches
+from prudent.pieces.multipliers import rectify, softplus_ascent
+from prudent.pieces.networks import STYLES, Trained, adam, descend, start
+from prudent.pieces.policies import in_environment_units, tanh_gaussian
+from prudent.pieces.types import Algorithm, Metrics, Params, Spec, Transition, over_minibatches
 
 
 class WCSACState(NamedTuple):

@@ -16,27 +16,27 @@ from gymnasium.spaces import Box
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from prudent.tasks.door import Door, open_door
+from prudent.tasks.adapter import AdaptedEnv, open_environment
 from prudent.tasks.task import Task
 
 
-class Inside(gymnasium.Env[np.ndarray, np.ndarray]):
-    """What lies behind a door as an environment: unit actions in, flat observations out."""
+class AsGymnasium(gymnasium.Env[np.ndarray, np.ndarray]):
+    """An adapted environment in Gymnasium's form: unit actions in, flat observations out."""
 
-    def __init__(self, door: Door) -> None:
-        self.door = door
-        # Without bounds: the door clips actions, and nobody looks at those of observations.
-        self.observation_space = Box(-np.inf, np.inf, (door.observation_size,), np.float64)
-        self.action_space = Box(-np.inf, np.inf, (door.action_size,), np.float32)
+    def __init__(self, environment: AdaptedEnv) -> None:
+        self.environment = environment
+        # Without bounds: the adapter clips actions, and nobody looks at those of observations.
+        self.observation_space = Box(-np.inf, np.inf, (environment.observation_size,), np.float64)
+        self.action_space = Box(-np.inf, np.inf, (environment.action_size,), np.float32)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
         assert seed is not None
-        return self.door.reset(seed), {}
+        return self.environment.reset(seed), {}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        outcome = self.door.step(action)
+        outcome = self.environment.step(action)
         infos = {
             "cost": outcome.cost,
             "reward_continues": outcome.reward_continues,
@@ -45,7 +45,7 @@ class Inside(gymnasium.Env[np.ndarray, np.ndarray]):
         return outcome.observation, outcome.reward, outcome.terminated, outcome.truncated, infos
 
     def close(self) -> None:
-        self.door.close()
+        self.environment.close()
 
 
 class InTurn(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
@@ -56,16 +56,18 @@ class InTurn(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     """
 
     def __init__(self, task: Task, count: int) -> None:
-        self.doors, self.num_envs = [open_door(task) for _ in range(count)], count
-        alone = Inside(self.doors[0])
+        self.environments, self.num_envs = [open_environment(task) for _ in range(count)], count
+        alone = AsGymnasium(self.environments[0])
         self.single_observation_space = alone.observation_space
         self.single_action_space = alone.action_space
         self.observation_space = batch_space(alone.observation_space, self.num_envs)
         self.action_space = batch_space(alone.action_space, self.num_envs)
         self.metadata = {"autoreset_mode": AutoresetMode.DISABLED}
-        self._observations = np.zeros((self.num_envs, self.doors[0].observation_size))
+        self._observations = np.zeros((self.num_envs, self.environments[0].observation_size))
         self._in_time = np.zeros(count, bool)
-        self._step = task.together and task.together([door.unwrapped for door in self.doors])
+        self._step = task.together and task.together(
+            [environment.unwrapped for environment in self.environments]
+        )
 
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
@@ -74,19 +76,22 @@ class InTurn(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         where = (options or {}).get("reset_mask", np.ones(self.num_envs, bool))
         self._observations = self._observations.copy()
         for place in np.flatnonzero(where):
-            self._observations[place] = self.doors[place].reset(seed[place])
+            self._observations[place] = self.environments[place].reset(seed[place])
         return self._observations, {}
 
     def step(
         self, actions: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        actions = self.doors[0].to_environment(actions)
+        actions = self.environments[0].to_environment(actions)
         if self._step:
             self._observations, rewards, costs, terminated = self._step(actions)
             continues = ~terminated
             infos = {"cost": costs, "reward_continues": continues, "cost_continues": continues}
             return self._observations, rewards, terminated, self._in_time, infos
-        outcomes = [door.take(action) for door, action in zip(self.doors, actions, strict=True)]
+        outcomes = [
+            environment.take(action)
+            for environment, action in zip(self.environments, actions, strict=True)
+        ]
         self._observations = np.array([outcome.observation for outcome in outcomes], float)
         numbers = np.array([outcome[1:7] for outcome in outcomes], float)
         rewards, costs, terminated, truncated, reward_continues, cost_continues = numbers.T
@@ -98,11 +103,11 @@ class InTurn(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         return self._observations, rewards, terminated > 0.0, truncated > 0.0, infos
 
     def close(self, **_: Any) -> None:
-        for door in self.doors:
-            door.close()
+        for environment in self.environments:
+            environment.close()
 
 
-def open_environments(
+def open_vector(
     task: Task, count: int, asynchronous: bool
 ) -> VectorEnv[np.ndarray, np.ndarray, np.ndarray]:
     if not asynchronous:
@@ -114,8 +119,8 @@ def open_environments(
     )
 
 
-def in_a_process(task: Task) -> Inside:
+def in_a_process(task: Task) -> AsGymnasium:
     if multiprocessing.parent_process() is not None:
         # Ctrl-C is for the process that trains, which finishes its epoch and saves.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    return Inside(open_door(task))
+    return AsGymnasium(open_environment(task))

@@ -9,7 +9,7 @@ from numpy.random import SeedSequence
 
 from prudent.configs import Run
 from prudent.constraints import Constraint
-from prudent.tasks.door import Door
+from prudent.tasks.adapter import AdaptedEnv
 
 # The same starts for every run and every evaluation, so that comparisons are paired.
 EVALUATION_SEED = 20_240_118
@@ -66,17 +66,19 @@ def accounting_of(run: Run) -> Accounting:
 
 
 def run_episodes(
-    act: Act, doors: Sequence[Door], seeds: Sequence[int], accounting: Accounting
+    act: Act, environments: Sequence[AdaptedEnv], seeds: Sequence[int], accounting: Accounting
 ) -> Episodes:
-    """One episode per door, in step with each other so that `act` is called once for all."""
-    observations = np.stack([door.reset(seed) for door, seed in zip(doors, seeds, strict=True)])
-    rewards: list[list[float]] = [[] for _ in doors]
-    costs: list[list[float]] = [[] for _ in doors]
-    running = list(range(len(doors)))
+    """One episode per environment, in step with each other so that `act` is called once for all."""
+    observations = np.stack(
+        [environment.reset(seed) for environment, seed in zip(environments, seeds, strict=True)]
+    )
+    rewards: list[list[float]] = [[] for _ in environments]
+    costs: list[list[float]] = [[] for _ in environments]
+    running = list(range(len(environments)))
     for time in range(accounting.horizon):
         actions = act(observations, time)
         for index in tuple(running):
-            outcome = doors[index].step(actions[index])
+            outcome = environments[index].step(actions[index])
             observations[index] = outcome.observation
             rewards[index].append(outcome.reward)
             costs[index].append(outcome.cost)

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 
 from prudent.algorithms import build
 from prudent.configs import OffPolicySchedule, OnPolicySchedule, Run
-from prudent.tasks.door import Door
+from prudent.pieces.types import Algorithm, Spec, row_width, transition_from_row
+from prudent.tasks.adapter import AdaptedEnv
 from prudent.training.normaliser import normalising
-from prudent.types import Algorithm, Spec, row_width, transition_from_row
 
 
 class Learner(NamedTuple):
@@ -27,13 +27,13 @@ class Learner(NamedTuple):
     metric_names: tuple[str, ...]
 
 
-def make_spec(door: Door, cost_budget: float) -> Spec:
+def make_spec(environment: AdaptedEnv, cost_budget: float) -> Spec:
     return Spec(
-        observation_size=door.observation_size,
-        action_size=door.action_size,
+        observation_size=environment.observation_size,
+        action_size=environment.action_size,
         cost_budget=cost_budget,
-        action_scale=tuple(door.action_scale.tolist()),
-        action_centre=tuple(door.action_centre.tolist()),
+        action_scale=tuple(environment.action_scale.tolist()),
+        action_centre=tuple(environment.action_centre.tolist()),
     )
 
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from prudent.configs import Run
-from prudent.tasks.door import Door, open_door
+from prudent.tasks.adapter import AdaptedEnv, open_environment
 from prudent.tasks.task import Task
 from prudent.training.checkpoint import (
     DamagedCheckpoint,
@@ -79,7 +79,7 @@ class Watched(Protocol):
     updates: int
     history: list[dict[str, float]]
     last_line: dict[str, Any]
-    evaluation_doors: list[Door]
+    evaluation_environments: list[AdaptedEnv]
     window_started: float
     last_checkpoint: int | None
     stop_requested: bool
@@ -242,9 +242,9 @@ def evaluate_and_record(session: Watched) -> None:
 def evaluate(session: Watched) -> dict[str, Any]:
     """Greedy episodes; where all of those are alike, one of them and sampled ones beside it."""
     episodes = session.run.schedule.evaluation_episodes
-    while len(session.evaluation_doors) < episodes:
-        session.evaluation_doors.append(open_door(session.task))
-    doors, seeds = session.evaluation_doors, evaluation_seeds(episodes)
+    while len(session.evaluation_environments) < episodes:
+        session.evaluation_environments.append(open_environment(session.task))
+    environments, seeds = session.evaluation_environments, evaluation_seeds(episodes)
     learner, state, budget = session.learner, session.state, session.run.budget
 
     def greedily(observations: np.ndarray, time: int) -> np.ndarray:
@@ -254,10 +254,10 @@ def evaluate(session: Watched) -> dict[str, Any]:
         return np.asarray(learner.sample(state, observations.astype(np.float32), time))
 
     if not session.task.deterministic_reset:
-        greedy = run_episodes(greedily, doors, seeds, session.accounting)
+        greedy = run_episodes(greedily, environments, seeds, session.accounting)
         return {"evaluation": greedy.summary(budget)}
-    greedy = run_episodes(greedily, doors[:1], seeds[:1], session.accounting)
-    sampled = run_episodes(sampling, doors, seeds, session.accounting)
+    greedy = run_episodes(greedily, environments[:1], seeds[:1], session.accounting)
+    sampled = run_episodes(sampling, environments, seeds, session.accounting)
     return {"evaluation": greedy.summary(budget), "sampled_evaluation": sampled.summary(budget)}
 
 

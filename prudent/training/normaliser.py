@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from prudent.types import Algorithm, Metrics, Rollout
+from prudent.pieces.types import Algorithm, Metrics, Rollout
 
 LARGEST, SMALLEST_DEVIATION = 5.0, 0.01
 _UPPER, _LOWER, _LEAST = map(np.array, (LARGEST, -LARGEST, SMALLEST_DEVIATION))  # as arrays: quick

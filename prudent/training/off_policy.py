@@ -126,7 +126,7 @@ def take_step(session: Session) -> None:
     """One environment step and the updates that are due after it."""
     run, schedule, episode = session.run, session.schedule, session.episode
     before, observation = session.step, episode.observation
-    outcome = episode.step(session.door, choose_action(session))
+    outcome = episode.step(session.environment, choose_action(session))
     ends = outcome.terminated or outcome.truncated or len(episode.rewards) >= run.horizon
     if ends and not outcome.terminated and schedule.timeout_is_terminal:
         outcome = outcome._replace(reward_continues=0.0, cost_continues=0.0)
@@ -152,7 +152,7 @@ def take_step(session: Session) -> None:
 def choose_action(session: Session) -> np.ndarray:
     observation = session.episode.observation
     if session.step < 0 and session.warmup.policy is not None:
-        action = session.door.to_unit(session.warmup.policy(observation))
+        action = session.environment.to_unit(session.warmup.policy(observation))
         return np.clip(action, -1.0, 1.0).astype(np.float32)
     time = session.step + session.schedule.warmup_steps
     return np.asarray(session.learner.act(session.state, observation.astype(np.float32), time))
@@ -214,5 +214,5 @@ def finish_episode(session: Session) -> None:
             "length": len(episode.rewards),
         }
     )
-    session.episode = Episode(session.door, session.run.seed, episode.index + 1)
+    session.episode = Episode(session.environment, session.run.seed, episode.index + 1)
     check_finite(session, observation=session.episode.observation)

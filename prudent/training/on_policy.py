@@ -17,9 +17,10 @@ from gymnasium.vector import VectorEnv
 
 from prudent.configs import OnPolicySchedule, Run
 from prudent.files import only_writer
-from prudent.tasks.door import Door, open_door
+from prudent.pieces.types import Rollout, Spec
+from prudent.tasks.adapter import AdaptedEnv, open_environment
 from prudent.tasks.task import Task
-from prudent.tasks.vector import open_environments
+from prudent.tasks.vector import open_vector
 from prudent.training.checkpoint import Checkpoint, save_checkpoint, save_snapshot
 from prudent.training.evaluate import Accounting, episode_seed
 from prudent.training.learner import Learner, build_for, compiled, make_spec
@@ -40,7 +41,6 @@ from prudent.training.monitor import (
 from prudent.training.normaliser import RunningScale, with_scale
 from prudent.training.record import Lines
 from prudent.training.reporter import Reporter
-from prudent.types import Rollout, Spec
 
 
 class Scales(NamedTuple):
@@ -84,7 +84,7 @@ class OnPolicySession:
     recent_costs: list[float] = field(default_factory=list)  # of finished episodes
     history: list[dict[str, float]] = field(default_factory=list)  # of the last evaluations
     last_line: dict[str, Any] = field(default_factory=dict)  # the newest of progress.jsonl
-    evaluation_doors: list[Door] = field(default_factory=list)
+    evaluation_environments: list[AdaptedEnv] = field(default_factory=list)
     window_started: float = field(default_factory=perf_counter)
     last_checkpoint: int | None = None
     stop_requested: bool = False
@@ -129,8 +129,8 @@ def open_on_policy(
     run: Run, schedule: OnPolicySchedule, task: Task, folder: Path, reporter: Reporter
 ) -> OnPolicySession:
     """A session at the beginning, or where the folder's newest checkpoint left off."""
-    door = open_door(task)
-    spec = make_spec(door, run.critic_budget())
+    environment = open_environment(task)
+    spec = make_spec(environment, run.critic_budget())
     length = epoch_length(schedule, 0)
     learner = compiled(
         build_for(run, spec),
@@ -144,8 +144,8 @@ def open_on_policy(
         **beginning(run, task, folder, reporter, learner, facts),
         schedule=schedule,
         spec=spec,
-        environments=open_environments(task, schedule.environments, schedule.asynchronous),
-        evaluation_doors=[door],
+        environments=open_vector(task, schedule.environments, schedule.asynchronous),
+        evaluation_environments=[environment],
         scales=Scales(RunningScale(spec.observation_size), RunningScale(1), RunningScale(1)),
         step=facts.get("step", 0),
         episodes_begun=facts.get("episodes_begun", 0),
@@ -162,8 +162,8 @@ def close_on_policy(session: OnPolicySession) -> None:
     session.progress.close()
     session.episodes.close()
     session.environments.close()
-    for door in session.evaluation_doors:
-        door.close()
+    for environment in session.evaluation_environments:
+        environment.close()
 
 
 def save(session: OnPolicySession) -> None:

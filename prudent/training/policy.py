@@ -11,8 +11,9 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from prudent.configs import Run
+from prudent.pieces.types import Spec
 from prudent.statistics import mean_interval
-from prudent.tasks.door import open_door
+from prudent.tasks.adapter import open_environment
 from prudent.tasks.task import Task
 from prudent.training.checkpoint import DamagedCheckpoint, fill, load_newest
 from prudent.training.evaluate import (
@@ -23,9 +24,8 @@ from prudent.training.evaluate import (
     run_episodes,
 )
 from prudent.training.learner import build_for
-from prudent.types import Spec
 
-DOORS = 10  # environments that are stepped together
+TOGETHER = 10  # environments that are stepped together
 
 
 class Policy:
@@ -92,18 +92,18 @@ def evaluate_policy(
     """By default on the starts that training evaluated on, and further ones of their kind."""
     accounting = accounting_of(run)
     base = EVALUATION_SEED if seed is None else seed
-    doors = [open_door(task) for _ in range(min(DOORS, episodes))]
+    environments = [open_environment(task) for _ in range(min(TOGETHER, episodes))]
 
     def play(act: Callable[[np.ndarray, int], np.ndarray], count: int) -> Episodes:
         parts = []
-        for first in range(0, count, len(doors)):
-            indices = range(first, min(first + len(doors), count))
+        for first in range(0, count, len(environments)):
+            indices = range(first, min(first + len(environments), count))
             seeds = [episode_seed(base, index) for index in indices]
             offset = first * run.horizon  # sampled actions differ from part to part
             parts.append(
                 run_episodes(
                     lambda o, t, offset=offset: act(o, offset + t),  # type: ignore[misc]
-                    doors[: len(seeds)],
+                    environments[: len(seeds)],
                     seeds,
                     accounting,
                 )
@@ -119,8 +119,8 @@ def evaluate_policy(
             sampled = play(policy.unit_sample, episodes)
             results["sampled_evaluation"] = described(sampled, run)
     finally:
-        for door in doors:
-            door.close()
+        for environment in environments:
+            environment.close()
     return results
 
 

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from prudent.tasks.door import Outcome
-from prudent.types import row_width
+from prudent.pieces.types import row_width
+from prudent.tasks.adapter import Outcome
 
 
 class Discounts(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from prudent.configs import OffPolicySchedule, Run
-from prudent.tasks.door import Door, Outcome, open_door
+from prudent.tasks.adapter import AdaptedEnv, Outcome, open_environment
 from prudent.tasks.task import Task
 from prudent.training.checkpoint import Checkpoint, Found, save_checkpoint
 from prudent.training.evaluate import Accounting, episode_seed
@@ -38,15 +38,15 @@ class Warmup(NamedTuple):
 class Episode:
     """The training episode in progress. Replaying its actions from its seed brings it back."""
 
-    def __init__(self, door: Door, run_seed: int, index: int) -> None:
+    def __init__(self, environment: AdaptedEnv, run_seed: int, index: int) -> None:
         self.index = index
-        self.observation = door.reset(episode_seed(run_seed, index))
+        self.observation = environment.reset(episode_seed(run_seed, index))
         self.actions: list[np.ndarray] = []
         self.rewards: list[float] = []
         self.costs: list[float] = []
 
-    def step(self, door: Door, action: np.ndarray) -> Outcome:
-        outcome = door.step(action)
+    def step(self, environment: AdaptedEnv, action: np.ndarray) -> Outcome:
+        outcome = environment.step(action)
         self.actions.append(action)
         self.rewards.append(outcome.reward)
         self.costs.append(outcome.cost)
@@ -64,7 +64,7 @@ class Session:
     folder: Path
     learner: Learner
     accounting: Accounting
-    door: Door
+    environment: AdaptedEnv
     warmup: Warmup
     reporter: Reporter
     replay: Replay
@@ -82,7 +82,7 @@ class Session:
     updates_owed: float = 0.0  # the fraction of an update that the last block left
     history: list[dict[str, float]] = field(default_factory=list)  # of the last evaluations
     last_line: dict[str, Any] = field(default_factory=dict)  # the newest of progress.jsonl
-    evaluation_doors: list[Door] = field(default_factory=list)
+    evaluation_environments: list[AdaptedEnv] = field(default_factory=list)
     window_started: float = field(default_factory=perf_counter)
     last_checkpoint: int | None = None
     stop_requested: bool = False
@@ -100,8 +100,8 @@ def open_session(run: Run, task: Task, folder: Path, reporter: Reporter, warmup:
     """A session at the beginning, or where the folder's newest checkpoint left off."""
     schedule = run.schedule
     assert isinstance(schedule, OffPolicySchedule)
-    door = open_door(task)
-    spec = make_spec(door, run.critic_budget())
+    environment = open_environment(task)
+    spec = make_spec(environment, run.critic_budget())
     algorithm = build_for(run, spec)
     learner = compile_learner(algorithm, spec, schedule, run.seed)
     replay = Replay(schedule.replay_capacity, spec.observation_size, spec.action_size)
@@ -110,11 +110,11 @@ def open_session(run: Run, task: Task, folder: Path, reporter: Reporter, warmup:
     session = Session(
         **beginning(run, task, folder, reporter, learner, facts),
         schedule=schedule,
-        door=door,
+        environment=environment,
         warmup=warmup,
         replay=replay,
         generator=np.random.default_rng(np.random.SeedSequence((run.seed, 0xDA7A))),
-        episode=Episode(door, run.seed, facts.get("episode", 0)),
+        episode=Episode(environment, run.seed, facts.get("episode", 0)),
         step=facts.get("step", -schedule.warmup_steps),
         updates_this_epoch=facts.get("updates_this_epoch", 0),
         block_steps=facts.get("block_steps", 0),
@@ -145,8 +145,8 @@ def check_first_experience(session: Session) -> None:
 def close_session(session: Session) -> None:
     session.progress.close()
     session.episodes.close()
-    for door in (session.door, *session.evaluation_doors):
-        door.close()
+    for environment in (session.environment, *session.evaluation_environments):
+        environment.close()
 
 
 def restore(session: Session, found: Found) -> None:
@@ -158,13 +158,13 @@ def restore(session: Session, found: Found) -> None:
         session.replay.write(segment.start, segment.rows)
     session.replay.added = found.added
     for action in arrays["episode/actions"]:
-        session.episode.step(session.door, action)
+        session.episode.step(session.environment, action)
     if not np.array_equal(session.episode.observation, arrays["episode/observation"]):
         session.reporter.say(
             "resume is inexact: replaying the episode's actions led elsewhere, so the environment "
             "is not deterministic given its reset seed. Starting a new episode."
         )
-        session.episode = Episode(session.door, session.run.seed, session.episode.index + 1)
+        session.episode = Episode(session.environment, session.run.seed, session.episode.index + 1)
 
 
 def save(session: Session) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 
 from prudent.configs import Run
-from prudent.tasks.door import open_door
+from prudent.tasks.adapter import open_environment
 from prudent.tasks.task import Task
 from prudent.training.evaluate import evaluation_seeds
 from prudent.training.policy import Policy
@@ -19,19 +19,19 @@ DEFAULT_FPS = 30
 def record_video(policy: Policy, run: Run, task: Task, path: Path) -> None:
     if path.suffix not in (".mp4", ".gif"):
         raise ValueError(f"{path}: a video is written as .mp4 or .gif")
-    door = open_door(task, render_mode="rgb_array")
+    environment = open_environment(task, render_mode="rgb_array")
     try:
-        observation = door.reset(evaluation_seeds(1)[0])
-        frames = [door.render()]
+        observation = environment.reset(evaluation_seeds(1)[0])
+        frames = [environment.render()]
         for _ in range(run.horizon):
-            outcome = door.step(policy.unit_action(observation))
+            outcome = environment.step(policy.unit_action(observation))
             observation = outcome.observation
-            frames.append(door.render())
+            frames.append(environment.render())
             if outcome.terminated or outcome.truncated:
                 break
-        fps = int(door.unwrapped.metadata.get("render_fps", DEFAULT_FPS))
+        fps = int(environment.unwrapped.metadata.get("render_fps", DEFAULT_FPS))
     finally:
-        door.close()
+        environment.close()
     path.parent.mkdir(parents=True, exist_ok=True)
     (write_mp4 if path.suffix == ".mp4" else write_gif)(path, frames, fps)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from prudent.configs import OffPolicySchedule, Run
 from prudent.files import checksum
-from prudent.tasks.door import Door
+from prudent.tasks.adapter import AdaptedEnv
 from prudent.training.session import Warmup
 
 
@@ -23,7 +23,7 @@ class WarmRun(NamedTuple):
     warmup: Warmup
 
 
-def with_warmup(run: Run, source: Any, door: Door) -> WarmRun:
+def with_warmup(run: Run, source: Any, environment: AdaptedEnv) -> WarmRun:
     schedule = run.schedule
     if source is None:
         return WarmRun(run, Warmup())
@@ -33,7 +33,7 @@ def with_warmup(run: Run, source: Any, door: Door) -> WarmRun:
         with np.load(source, allow_pickle=False) as file:
             source = dict(file)
     if isinstance(source, Mapping):
-        rows = rows_from_log(source, door)
+        rows = rows_from_log(source, environment)
         if not schedule.batch_size <= len(rows) <= schedule.replay_capacity:
             raise ValueError(
                 f"warmup: {len(rows)} logged transitions; between {schedule.batch_size} (one "
@@ -50,7 +50,7 @@ def with_warmup(run: Run, source: Any, door: Door) -> WarmRun:
     )
 
 
-def rows_from_log(log: Mapping[str, Any], door: Door) -> np.ndarray:
+def rows_from_log(log: Mapping[str, Any], environment: AdaptedEnv) -> np.ndarray:
     """Packed replay rows; refuses a log that does not fit the environment."""
     needed = ("observation", "action", "reward", "cost", "next_observation")
     missing = [name for name in needed if name not in log]
@@ -72,19 +72,19 @@ def rows_from_log(log: Mapping[str, Any], door: Door) -> np.ndarray:
             raise ValueError(f"warmup: {name} holds a NaN or an infinity")
         return array
 
-    action = columns("action", door.action_size, log["action"])
-    unit_action = (action - door.action_centre) / door.action_scale
+    action = columns("action", environment.action_size, log["action"])
+    unit_action = (action - environment.action_centre) / environment.action_scale
     if np.abs(unit_action).max(initial=0.0) > 1.0 + 1e-6:
         raise ValueError("warmup: some actions lie outside the environment's bounds")
     return np.concatenate(
         [
-            columns("observation", door.observation_size, log["observation"]),
+            columns("observation", environment.observation_size, log["observation"]),
             np.clip(unit_action, -1.0, 1.0),
             columns("reward", 1, log["reward"]),
             columns("cost", 1, log["cost"]),
             columns("reward_continues", 1, log.get("reward_continues", continues)),
             columns("cost_continues", 1, log.get("cost_continues", continues)),
-            columns("next_observation", door.observation_size, log["next_observation"]),
+            columns("next_observation", environment.observation_size, log["next_observation"]),
         ],
         axis=1,
     ).astype(np.float32)

@@ -1,7 +1,7 @@
-"""The door between a Gymnasium environment and the library: one shape for every environment.
+"""Any Gymnasium environment in the one form that the library knows.
 
-Inside the door actions lie in [-1, 1], observations are flat float vectors, and each step carries a
-cost and the two masks. What cannot be let in is refused here, before training starts.
+Actions lie in [-1, 1], observations are flat float vectors, and each step carries a cost and the
+two masks. An environment that does not fit is refused here, before training starts.
 """
 
 import math
@@ -31,7 +31,7 @@ class Outcome(NamedTuple):
     info: dict[str, Any]
 
 
-class Door:
+class AdaptedEnv:
     """An environment with the library's conventions. `unwrapped` is the user's own."""
 
     def __init__(self, env: gymnasium.Env, name: str) -> None:
@@ -137,33 +137,33 @@ def _kind(space: gymnasium.Space[Any]) -> str:
     return f"a {type(space).__name__} space"
 
 
-def open_door(task: Task, render_mode: str | None = None) -> Door:
+def open_environment(task: Task, render_mode: str | None = None) -> AdaptedEnv:
     env = task.make(render_mode=render_mode) if render_mode else task.make()
-    return Door(env, task.name)
+    return AdaptedEnv(env, task.name)
 
 
 def probe(task: Task, steps: int = 2) -> None:
     """Take a few steps in a throw-away environment, so that a missing cost, a wrong shape or a NaN
     is found before any training.
     """
-    door = open_door(task)
+    environment = open_environment(task)
     try:
-        observation = door.reset(seed=0)
+        observation = environment.reset(seed=0)
         for _ in range(steps):
-            _check_finite(door, observation)
-            outcome = door.step(np.zeros(door.action_size))
-            _check_finite(door, [outcome.reward, outcome.cost])
+            _check_finite(environment, observation)
+            outcome = environment.step(np.zeros(environment.action_size))
+            _check_finite(environment, [outcome.reward, outcome.cost])
             observation = outcome.observation
             if outcome.terminated or outcome.truncated:
                 break
     finally:
-        door.close()
+        environment.close()
 
 
-def _check_finite(door: Door, values: Any) -> None:
+def _check_finite(environment: AdaptedEnv, values: Any) -> None:
     array = np.asarray(values, float)
     if not np.isfinite(array).all():
         raise UnsupportedEnvironment(
-            f"{door.name}: a non-finite number in its first steps ({array.tolist()}); "
+            f"{environment.name}: a non-finite number in its first steps ({array.tolist()}); "
             "mend the environment"
         )

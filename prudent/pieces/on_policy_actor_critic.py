@@ -16,15 +16,15 @@ import jax.numpy as jnp
 import optax
 from jax.flatten_util import ravel_pytree
 
-from prudent.advantages import centred, generalised_advantages, standardised
 from prudent.configs import OnPolicyConfig
-from prudent.critics import Value, value_function
-from prudent.multipliers import Multiplier, projected_ascent
-from prudent.networks import STYLES, Trained, adam, clipped_adam, descend, start
-from prudent.policies import Gaussian, divergence, gaussian
-from prudent.surrogates import clipped_ratio, penalised, plain_ratio
-from prudent.trust_region import fisher_product, line_search, natural_step
-from prudent.types import Algorithm, Metrics, Params, Rollout, Spec
+from prudent.pieces.advantages import centred, generalised_advantages, standardised
+from prudent.pieces.critics import Value, value_function
+from prudent.pieces.multipliers import Multiplier, projected_ascent
+from prudent.pieces.networks import STYLES, Trained, adam, clipped_adam, descend, start
+from prudent.pieces.policies import Gaussian, divergence, gaussian
+from prudent.pieces.surrogates import clipped_ratio, penalised, plain_ratio
+from prudent.pieces.trust_region import fisher_product, line_search, natural_step
+from prudent.pieces.types import Algorithm, Metrics, Params, Rollout, Spec
 
 
 class ActorCritic(NamedTuple):

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from prudent.networks import Style, Trained, descend, ensemble, mlp, start
-from prudent.types import Params, Spec
+from prudent.pieces.networks import Style, Trained, descend, ensemble, mlp, start
+from prudent.pieces.types import Params, Spec
 
 
 class CriticState(NamedTuple):

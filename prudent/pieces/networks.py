@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from prudent.types import Params
+from prudent.pieces.types import Params
 
 
 class Network(NamedTuple):

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from prudent.networks import STYLES, Style, mlp
-from prudent.types import Params, Spec
+from prudent.pieces.networks import STYLES, Style, mlp
+from prudent.pieces.types import Params, Spec
 
 LOG_STD_MIN, LOG_STD_MAX = -20.0, 2.0
 
