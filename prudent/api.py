@@ -1,6 +1,5 @@
 """The library from Python: train, resume, load, evaluate, export."""
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -8,17 +7,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import gymnasium
 
 from prudent import backend
-from prudent.algorithms import ALGORITHMS
-from prudent.configs import AlgorithmConfig, OnPolicySchedule, Run, Schedule, run_from_json
-from prudent.experiments.presets import default_preset, settings, with_values
+from prudent.algorithms import find_algorithm
+from prudent.algorithms.entry import Settings, preset_named, settings, with_values
+from prudent.configs import OnPolicySchedule, Run, checked_run
 from prudent.exported import ExportedPolicy
 from prudent.tasks.adapter import open_environment, probe
 from prudent.tasks.custom import find_task
 from prudent.tasks.task import Task
+from prudent.training.stored import mark_of, read_stored
 
 if TYPE_CHECKING:  # JAX is imported only when something is computed
     from prudent.training.policy import Policy
-    from prudent.training.session import Warmup
+    from prudent.training.replay_collector import Warmup
 
 MakeEnvironment = Callable[..., gymnasium.Env]
 
@@ -49,14 +49,15 @@ def train(
     `env` is a function that makes the environment, `module:callable`, or a Gymnasium id; it needs
     a `budget` (cost allowed per episode; a plain sum unless `discounted`) and a `horizon` (steps
     per episode). `warmup` replaces the first, untrained steps: a policy (observation -> action) or
-    logged transitions (see `prudent.training.warmup`). Any field of `prudent.configs` is an
-    argument too.
+    logged transitions (see `prudent.training.warmup`). Any setting of the algorithm or its
+    schedule is an argument too (`prudent train ALGORITHM --task TASK --help` shows them).
     """
+    entry = find_algorithm(algorithm)
     found = name_task(task, env, budget, horizon, discounted)
-    preset = preset or default_preset(algorithm, found.name)
-    config, schedule = settings(algorithm, preset, found.name)
-    config, schedule = with_values(config, schedule, values)
-    run = make_run(algorithm, found, preset, seed, config, schedule)
+    preset = preset_named(entry, found, preset)
+    run = make_run(
+        algorithm, found, preset, seed, with_values(settings(entry, found, preset), values)
+    )
     return start(run, found, Path(out) if out else default_folder(run), warmup, log, quiet)
 
 
@@ -79,24 +80,19 @@ def callable_name(make: Callable[..., Any]) -> str:
     return f"{getattr(make, '__module__', 'custom')}:{getattr(make, '__qualname__', 'env')}"
 
 
-def make_run(
-    algorithm: str,
-    task: Task,
-    preset: str,
-    seed: int,
-    config: AlgorithmConfig,
-    schedule: Schedule,
-) -> Run:
-    return Run(
-        algorithm=algorithm,
-        task=task.name,
-        preset=preset,
-        seed=seed,
-        config=config,
-        schedule=schedule,
-        budget=float(task.constraint.budget),
-        discounted=task.constraint.discounted,
-        horizon=task.horizon,
+def make_run(algorithm: str, task: Task, preset: str, seed: int, chosen: Settings) -> Run:
+    return checked_run(
+        Run(
+            algorithm=algorithm,
+            task=task.name,
+            preset=preset,
+            seed=seed,
+            config=chosen.config,
+            schedule=chosen.schedule,
+            budget=task.constraint.budget,
+            discounted=task.constraint.discounted,
+            horizon=task.horizon,
+        )
     )
 
 
@@ -128,7 +124,9 @@ def start(
     folder.mkdir(parents=True, exist_ok=True)
     extra = {"spec": spec._asdict(), "deterministic_reset": task.deterministic_reset}
     write_run(folder, run, extra)
-    return _train(run, task, folder, first_experience, log, quiet)
+    return _train(
+        run, mark_of(run.identity(), run.seed), task, folder, first_experience, log, quiet
+    )
 
 
 def resume(
@@ -145,7 +143,7 @@ def resume(
     the run stopped during its warm-up.
     """
     folder = Path(folder)
-    run = read_run(folder)
+    run, mark, _ = read_stored(folder)
     task = task_of(run, env)
     backend.prepare()
     from prudent.training.warmup import with_warmup
@@ -155,22 +153,30 @@ def resume(
     environment.close()
     if warmup is not None and same_run != run:
         raise ValueError(f"{folder}: began with warm-up {run.warmup}, not {same_run.warmup}")
-    return _train(run, task, folder, first_experience, log, quiet)
+    return _train(run, mark, task, folder, first_experience, log, quiet)
 
 
 def _train(
-    run: Run, task: Task, folder: Path, warmup: "Warmup", log: Sequence[str], quiet: bool
+    run: Run,
+    mark: str,
+    task: Task,
+    folder: Path,
+    warmup: "Warmup",
+    log: Sequence[str],
+    quiet: bool,
 ) -> Result:
     from prudent.training.off_policy import train as train_off_policy
     from prudent.training.on_policy import train as train_on_policy
     from prudent.training.reporter import SINKS, Reporter
+    from prudent.training.session import Place
 
     reporter = Reporter(quiet, [SINKS[name](folder) for name in log])
     reporter.say(start_line(run, folder))
+    place = Place(run, task, folder, mark, reporter)
     if isinstance(run.schedule, OnPolicySchedule):
-        last = train_on_policy(run, task, folder, reporter)
+        last = train_on_policy(place)
     else:
-        last = train_off_policy(run, task, folder, reporter, warmup)
+        last = train_off_policy(place, warmup)
     return Result(folder, last["evaluation"])
 
 
@@ -192,18 +198,6 @@ def start_line(run: Run, folder: Path) -> str:
     )
 
 
-def read_run(folder: Path) -> Run:
-    path = folder / "run.json"
-    if not path.exists():
-        raise ValueError(f"{folder} holds no run (there is no run.json)")
-    try:
-        fields = json.loads(path.read_text())["run"]
-        entry = ALGORITHMS[fields["algorithm"]]
-        return run_from_json(fields, entry.config, entry.schedule)
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is not a run record this version reads ({error})") from None
-
-
 def task_of(run: Run, env: MakeEnvironment | None = None) -> Task:
     try:
         return find_task(run.task, env, run.budget, run.horizon, run.discounted)
@@ -220,7 +214,7 @@ def load(folder: str | Path, *, step: int | None = None) -> "Policy":
     from prudent.training.policy import load_policy
 
     folder = Path(folder)
-    return load_policy(folder, read_run(folder), step)
+    return load_policy(folder, read_stored(folder), step)
 
 
 def export(folder: str | Path, path: str | Path, *, step: int | None = None) -> ExportedPolicy:
@@ -228,7 +222,7 @@ def export(folder: str | Path, path: str | Path, *, step: int | None = None) -> 
     policy = load(folder, step=step)
     from prudent.training.export import export_policy
 
-    return export_policy(policy, read_run(Path(folder)), Path(path))
+    return export_policy(policy, read_stored(Path(folder)).run, Path(path))
 
 
 def evaluate(
@@ -245,7 +239,7 @@ def evaluate(
     from prudent.training.policy import evaluate_policy
     from prudent.training.video import record_video
 
-    run = read_run(Path(folder))
+    run = read_stored(Path(folder)).run
     task = task_of(run, env)
     results = evaluate_policy(policy, run, task, episodes, seed)
     if video is not None:

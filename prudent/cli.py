@@ -56,24 +56,27 @@ class TrainOptions(Generic[Config, Plan]):
 
 def train(arguments: list[str]) -> None:
     """Two passes: algorithm, task and preset decide the defaults of everything else."""
+    from prudent.algorithms.entry import Settings, preset_named, settings
     from prudent.api import default_folder, make_run, start
-    from prudent.experiments.presets import BASELINE_PRESETS, PRESETS, default_preset, settings
-    from prudent.tasks.custom import find_task
+    from prudent.tasks import TASKS
+    from prudent.tasks.custom import find_task, unknown_task
 
     first = argparse.ArgumentParser(prog="prudent train", add_help=False, allow_abbrev=False)
     first.add_argument("algorithm", choices=sorted(ALGORITHMS), nargs="?")
     where = first.add_mutually_exclusive_group()
     where.add_argument("--task", help="one of `prudent list`")
     where.add_argument("--env", help="a Gymnasium id or module:callable; needs --budget")
-    first.add_argument("--preset", choices=sorted({*PRESETS, *BASELINE_PRESETS}))
+    first.add_argument("--preset", help="values to begin with: paper, head, matched, default, ...")
     chosen, rest = first.parse_known_args(arguments)
     name = chosen.task or chosen.env
     if chosen.algorithm is None or name is None:
         first.print_help()
         print("\nWith an algorithm and a task, --help shows every setting and its value there.")
         sys.exit(0 if {"-h", "--help"} & set(arguments) else 2)
-    preset = chosen.preset or default_preset(chosen.algorithm, name)
-    config, schedule = settings(chosen.algorithm, preset, name)
+    entry = ALGORITHMS[chosen.algorithm]
+    known = TASKS.get(name) or unknown_task(name)
+    preset = preset_named(entry, known, chosen.preset)
+    config, schedule = settings(entry, known, preset)
     form: Any = TrainOptions[type(config), type(schedule)]  # type: ignore[misc]
     options = tyro.cli(
         form,
@@ -84,7 +87,8 @@ def train(arguments: list[str]) -> None:
         config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
     )
     task = find_task(name, None, options.budget, options.horizon, options.discounted)
-    run = make_run(chosen.algorithm, task, preset, options.seed, options.config, options.schedule)
+    settled = Settings(options.config, options.schedule)
+    run = make_run(chosen.algorithm, task, preset, options.seed, settled)
     folder = options.out or default_folder(run)
     try:
         start(run, task, folder, options.warmup, options.log, options.quiet)

@@ -18,8 +18,9 @@ from safetensors.numpy import save
 
 from prudent.files import checksum, to_json, write_atomically
 
-ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "relu": lambda x: np.maximum(x, 0.0),
+ACTIVATIONS: dict[str, Callable[..., np.ndarray]] = {  # x, out=None
+    "relu": lambda x, out=None: np.maximum(x, 0.0, out=out),
+    "silu": lambda x, out=None: np.multiply(x, 0.5 + 0.5 * np.tanh(0.5 * x), out=out),
     "tanh": np.tanh,
 }
 HEADS: dict[str, Callable[[np.ndarray], np.ndarray]] = {

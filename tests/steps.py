@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from prudent.pieces.types import Spec, Transition
+from prudent.pieces.types import Minibatches, Spec, Transition
 
 SPEC = Spec(
     observation_size=5,
@@ -54,9 +54,10 @@ def several_steps(factory, config, spec=SPEC, first=0) -> Steps:
     stack = lambda batches: jax.tree.map(lambda *a: np.stack(a), *batches)  # noqa: E731
     before = jax.jit(algorithm.init)(jax.random.key(0))
     warm = stack([batch_of(generator) for _ in range(3)])
-    before, _ = jax.jit(algorithm.update)(before, warm, jax.random.key(5))
+    before, _ = jax.jit(algorithm.update)(before, Minibatches(warm), jax.random.key(5))
     batches, key = [batch_of(generator) for _ in range(2)], jax.random.key(7)
-    after, metrics = jax.jit(algorithm.update)(before, stack(batches), key, first)
+    data = Minibatches(stack(batches), first)
+    after, metrics = jax.jit(algorithm.update)(before, data, key)
     return Steps(before, after, [batch._asdict() for batch in batches], key, metrics)
 
 

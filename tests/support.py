@@ -4,14 +4,19 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from prudent.algorithms import ALGORITHMS
+from prudent.algorithms import ALGORITHMS, entry
+from prudent.algorithms.cal import CALConfig
 from prudent.api import make_run
-from prudent.configs import CALConfig, OffPolicySchedule
-from prudent.experiments.presets import VARIANTS
+from prudent.configs import OffPolicySchedule, OnPolicySchedule
+from prudent.tasks import TASKS
+from prudent.tasks.custom import unknown_task
 from prudent.training.off_policy import train
+from prudent.training.replay_collector import Warmup, open_off_policy
 from prudent.training.reporter import Reporter
-from prudent.training.session import Warmup
+from prudent.training.session import Place
+from prudent.training.stored import mark_of
 
+ON_POLICY = [name for name, e in ALGORITHMS.items() if e.schedule is OnPolicySchedule]
 CONFIG = CALConfig(hidden=(16, 16))
 SCHEDULE = OffPolicySchedule(
     steps=60,
@@ -27,16 +32,32 @@ SCHEDULE = OffPolicySchedule(
 
 
 def small_run(task, algorithm="cal", seed=0, config=None, **schedule):
-    if config is None and algorithm in VARIANTS:
-        config = replace(CONFIG, **VARIANTS[algorithm])
-    elif config is None:
+    if config is None:
         config = ALGORITHMS[algorithm].config(hidden=CONFIG.hidden)
-    return make_run(algorithm, task, "default", seed, config, replace(SCHEDULE, **schedule))
+    chosen = entry.Settings(config, replace(SCHEDULE, **schedule))
+    return make_run(algorithm, task, "default", seed, chosen)
+
+
+def settings(algorithm, preset, task):
+    """What a preset means for a task, which may be none of ours."""
+    return entry.settings(ALGORITHMS[algorithm], TASKS.get(task) or unknown_task(task), preset)
+
+
+def build(algorithm, config, spec):
+    return ALGORITHMS[algorithm].build(config, spec)
+
+
+def place(run, task, folder: Path) -> Place:
+    folder.mkdir(parents=True, exist_ok=True)
+    return Place(run, task, folder, mark_of(run.identity(), run.seed), Reporter(quiet=True))
+
+
+def open_quietly(run, task, folder: Path, warmup=None):
+    return open_off_policy(place(run, task, folder), warmup or Warmup())
 
 
 def train_quietly(run, task, folder: Path, warmup=None):
-    folder.mkdir(parents=True, exist_ok=True)
-    return train(run, task, folder, Reporter(quiet=True), warmup or Warmup())
+    return train(place(run, task, folder), warmup or Warmup())
 
 
 def timeless(value):

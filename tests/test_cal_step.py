@@ -5,14 +5,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from steps import SPEC, assert_same_state, batch_of, moments, network_state, several_steps
+from support import settings
 from transcription import Settings, cal_step
 
-from prudent.algorithms.cal import cal
-from prudent.configs import CALConfig
-from prudent.experiments.presets import settings
+from prudent.algorithms.cal import CALConfig, cal, ucb
+from prudent.algorithms.sac_lag import SACLagConfig, sac_lag
 from prudent.pieces.critics import upper_confidence
 from prudent.pieces.networks import STYLES, ensemble, mlp
 from prudent.pieces.policies import tanh_gaussian
+from prudent.pieces.types import Minibatches
 
 
 def plain(state, size):
@@ -24,11 +25,12 @@ def plain(state, size):
     }
 
 
-def transcribed(config: CALConfig, drawn, track: bool) -> Settings:
+def transcribed(config, drawn, track: bool) -> Settings:
+    """CAL's relatives lack settings, which a value that does nothing stands for."""
     return Settings(
-        k=config.conservatism,
-        c=config.convexity,
-        ddof=config.spread_ddof,
+        k=getattr(config, "conservatism", 0.0),
+        c=getattr(config, "convexity", 0.0),
+        ddof=getattr(config, "spread_ddof", 1),
         budget=SPEC.cost_budget,
         rate=config.learning_rate,
         cost_rate=config.cost_learning_rate,
@@ -36,7 +38,7 @@ def transcribed(config: CALConfig, drawn, track: bool) -> Settings:
         discount=config.discount,
         tau=config.target_rate,
         cost_activation=config.cost_network.split("-")[0],
-        cost_loss=config.cost_loss,
+        cost_loss=getattr(config, "cost_loss", "mean"),
         dual_action=config.dual_action,
         scale=np.array(SPEC.action_scale),
         centre=np.array(SPEC.action_centre),
@@ -47,34 +49,35 @@ def transcribed(config: CALConfig, drawn, track: bool) -> Settings:
 
 
 CASES = {
-    "paper": settings("cal", "paper", "hopper-velocity")[0],
-    "head": settings("cal", "head", "hopper-velocity")[0],
-    "head, Humanoid": settings("cal", "head", "humanoid-velocity")[0],
-    "SAC-Lag": settings("sac-lag", "head", "hopper-velocity")[0],
-    "UCB-k": settings("ucb", "paper", "ant-velocity")[0],
-    "biased spread": CALConfig(spread_ddof=0),
-    "policy actions in the dual": CALConfig(dual_action="policy"),
-    "weight rectified to 0": CALConfig(convexity=1e4),
+    "paper": (cal, settings("cal", "paper", "hopper-velocity")[0]),
+    "head": (cal, settings("cal", "head", "hopper-velocity")[0]),
+    "head, Humanoid": (cal, settings("cal", "head", "humanoid-velocity")[0]),
+    "SAC-Lag": (sac_lag, settings("sac-lag", "head", "hopper-velocity")[0]),
+    "UCB-k": (ucb, settings("ucb", "paper", "ant-velocity")[0]),
+    "biased spread": (cal, CALConfig(spread_ddof=0)),
+    "policy actions in the dual": (cal, CALConfig(dual_action="policy")),
+    "SAC-Lag with policy actions": (sac_lag, SACLagConfig(dual_action="policy")),
+    "weight rectified to 0": (cal, CALConfig(convexity=1e4)),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_two_steps_equal_the_transcription(name, float64):
-    config = CASES[name]
-    steps = several_steps(cal, config)
-    expected = plain(steps.before, config.cost_critics)
+    factory, config = CASES[name]
+    members, random_targets = (getattr(config, n, 0) for n in ("cost_critics", "random_targets"))
+    members = members or 1
+    steps = several_steps(factory, config)
+    expected = plain(steps.before, members)
     metrics = []
     for index, (key_next, key_now, key_members) in enumerate(steps.keys(3)):
         noise = {"next": steps.noise(key_next), "now": steps.noise(key_now)}
         drawn = None
-        if config.random_targets:
-            drawn = np.asarray(
-                jax.random.randint(key_members, (config.random_targets,), 0, config.cost_critics)
-            )
+        if random_targets:
+            drawn = np.asarray(jax.random.randint(key_members, (random_targets,), 0, members))
         setting = transcribed(config, drawn, track=index == 0)
         expected = cal_step(expected, steps.batches[index], noise, setting)
         metrics.append(expected)
-    assert_same_state(plain(steps.after, config.cost_critics), expected)
+    assert_same_state(plain(steps.after, members), expected)
     found = steps.metrics
     for metric in ("violation", "cost_weight"):
         np.testing.assert_allclose(found[metric], np.mean([m[metric] for m in metrics]), atol=1e-9)
@@ -90,7 +93,7 @@ def test_the_policy_follows_the_gradient_of_the_augmented_lagrangian(dual_action
     spec = SPEC._replace(cost_budget=-1.0)  # surely broken, so that the penalty has a slope
     algorithm = cal(config, spec)
     before = jax.jit(algorithm.init)(jax.random.key(0))
-    data = jax.tree.map(lambda a: a[None], batch)
+    data = Minibatches(jax.tree.map(lambda a: a[None], batch))
     key = jax.random.key(3)
     after, _ = jax.jit(algorithm.update)(before, data, key)
     _, key_now, _ = jax.random.split(jax.random.split(key, 1)[0], 3)

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, root
 from steps import ROWS, SPEC, assert_same_state, moments, network_state, several_steps
+from support import settings
 from transcription import Adam, backward, fit, forward, step_layers, track, values
 
 from prudent.algorithms.cvpo import (
     SMALLEST,
+    CVPOConfig,
     Dual,
     Limits,
     Weighed,
@@ -19,8 +21,6 @@ from prudent.algorithms.cvpo import (
     log_selection,
     solve_dual,
 )
-from prudent.configs import CVPOConfig
-from prudent.experiments.presets import settings
 from prudent.pieces.policies import Moments, log_density, mean_divergence, spread_divergence
 
 

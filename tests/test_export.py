@@ -12,12 +12,12 @@ from test_on_policy import small
 from test_on_policy import train_quietly as train_on_policy
 
 import prudent
-from prudent.configs import CVPOConfig
+from prudent.algorithms.cvpo import CVPOConfig
 from prudent.exported import DamagedPolicy, load_exported
 from prudent.tasks import TASKS
 from prudent.tasks.adapter import open_environment
-from prudent.training import export
 from prudent.training.learner import make_spec
+from prudent.training.policy import Policy
 from prudent.training.record import write_run
 
 # Action bounds that are not 1, and observations of several sizes.
@@ -105,7 +105,10 @@ def test_other_safetensors_are_no_policy(exported_file, tmp_path):
 
 
 def test_a_policy_that_would_act_differently_is_not_handed_out(exported_file, monkeypatch):
-    monkeypatch.setattr(export, "LARGEST", 0.1)
+    policy = prudent.load(exported_file.parent / "run")
+    scaling = policy.network().scaling._replace(largest=0.1)
+    wrong = policy.network()._replace(scaling=scaling)
+    monkeypatch.setattr(Policy, "network", lambda policy: wrong)
     path = exported_file.parent / "wrong.safetensors"
     with pytest.raises(RuntimeError, match="acts differently"):
         prudent.export(exported_file.parent / "run", path)

@@ -8,40 +8,41 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from probes import ACTIVE, DELAYED
-from support import lines
+from support import ON_POLICY, build, lines, place, settings
 from test_training import Counting, counting
 
 import prudent
-from prudent.algorithms import ON_POLICY, build
-from prudent.algorithms.cppo_pid import controller
+from prudent.algorithms import ALGORITHMS
+from prudent.algorithms.cppo_pid import CPPOPIDConfig, controller
+from prudent.algorithms.entry import Settings
 from prudent.api import make_run
-from prudent.configs import OnPolicyConfig, OnPolicySchedule
+from prudent.configs import OnPolicySchedule
 from prudent.constraints import Constraint
-from prudent.experiments.presets import settings
 from prudent.pieces.networks import STYLES
 from prudent.pieces.on_policy_actor_critic import Batch, minibatches, shuffled
 from prudent.pieces.policies import gaussian
 from prudent.pieces.types import Rollout
 from prudent.tasks.adapter import open_environment
+from prudent.training.epoch_collector import collect, on_host, open_on_policy
+from prudent.training.guards import NonFinite
 from prudent.training.learner import make_spec
-from prudent.training.monitor import NonFinite
-from prudent.training.on_policy import close_on_policy, collect, on_host, open_on_policy, train
-from prudent.training.reporter import Reporter
+from prudent.training.on_policy import train
+from prudent.training.session import close_session
 
-CONFIG = OnPolicyConfig(hidden=(8,), passes=2, batch_size=16)
+CONFIG = {"hidden": (8,), "passes": 2, "batch_size": 16}
 SCHEDULE = OnPolicySchedule(
     steps=120, epoch_steps=40, evaluate_every=40, evaluation_episodes=2, checkpoint_every=40,
     snapshot_every=80,
 )  # fmt: skip
 
 
-def small(task, algorithm="ppo-lag", seed=0, config=CONFIG, **schedule):
-    return make_run(algorithm, task, "default", seed, config, replace(SCHEDULE, **schedule))
+def small(task, algorithm="ppo-lag", seed=0, **schedule):
+    chosen = Settings(ALGORITHMS[algorithm].config(**CONFIG), replace(SCHEDULE, **schedule))
+    return make_run(algorithm, task, "default", seed, chosen)
 
 
 def train_quietly(run, task, folder):
-    folder.mkdir(parents=True, exist_ok=True)
-    return train(run, task, folder, Reporter(quiet=True))
+    return train(place(run, task, folder))
 
 
 @pytest.fixture
@@ -49,13 +50,12 @@ def session_of():
     opened = []
 
     def open_one(run, task, folder):
-        folder.mkdir(exist_ok=True)
-        opened.append(open_on_policy(run, run.schedule, task, folder, Reporter(quiet=True)))
+        opened.append(open_on_policy(place(run, task, folder)))
         return opened[-1]
 
     yield open_one
     for session in opened:
-        close_on_policy(session)
+        close_session(session)
 
 
 def test_ends_and_masks_of_a_rollout(session_of, tmp_path):
@@ -112,9 +112,10 @@ def test_episode_cost_is_counted_as_the_budget_is(session_of, tmp_path):
 def test_the_window_over_episodes(window, kept, session_of, tmp_path):
     session = session_of(small(counting(), cost_window=window), counting(), tmp_path)
     collect(session)
-    session.recent_costs[:] = [9.0] * len(session.recent_costs)
+    recent = session.collector.recent_costs
+    recent[:] = [9.0] * len(recent)
     rollout = collect(session)
-    assert len(session.recent_costs) == kept
+    assert len(recent) == kept
     old = max(kept - 4, 0)
     assert float(rollout.violation) == pytest.approx((9.0 * old + 5.0 * (kept - old)) / kept - 1.0)
 
@@ -139,10 +140,11 @@ def test_rewards_and_costs_are_brought_to_scale_and_recorded_as_they_were(sessio
 
 def test_the_policy_on_the_host_is_the_policy():
     spec = make_spec(open_environment(ACTIVE), 1.0)
-    algorithm = build("ppo", CONFIG, spec)
+    algorithm = build("ppo", ALGORITHMS["ppo"].config(**CONFIG), spec)
     state = algorithm.init(jax.random.key(0))
     seen = np.linspace(-0.5, 0.5, 5, dtype=np.float32)[:, None]
-    found = on_host(state.policy.params)(seen) + state.policy.params["mean"][-1]["bias"][None]
+    network = algorithm.network(state)
+    found = on_host(network)(seen) + network.layers[-1]["bias"][None]
     np.testing.assert_allclose(found, algorithm.act_greedily(state, seen), rtol=1e-5)
 
 
@@ -153,7 +155,7 @@ def test_what_is_stored_is_the_action_whose_density_counts(session_of, tmp_path)
     params = session.state.learner.policy.params
     found = collect(session)
     assert np.abs(found.action).max() > 1.5
-    policy = gaussian(session.spec, CONFIG.hidden, STYLES["tanh-uniform"])
+    policy = gaussian(session.collector.spec, CONFIG["hidden"], STYLES["tanh-uniform"])
     noise = np.random.default_rng(np.random.SeedSequence((0, 0xAC7, 0)))
     noise = noise.standard_normal((200, 1, 1), np.float32)[..., 0]
     np.testing.assert_allclose(
@@ -410,7 +412,7 @@ def test_the_lagrangian_learners_step_their_multiplier_once_per_epoch():
 
 
 def test_the_controller_by_hand(float64):
-    config = OnPolicyConfig(
+    config = CPPOPIDConfig(
         proportional_gain=0.1, integral_gain=0.01, derivative_gain=2.0, smoothing=0.5,
         derivative_delay=2,
     )  # fmt: skip

@@ -5,15 +5,19 @@ import json
 import numpy as np
 import pytest
 from probes import ACTIVE, DELAYED, INFEASIBLE, SLACK
+from support import place, settings
 
+from prudent.algorithms import ALGORITHMS
+from prudent.algorithms.entry import with_values
 from prudent.api import make_run
-from prudent.experiments.presets import settings, with_values
+from prudent.configs import OnPolicySchedule
+from prudent.settings import fitting
 from prudent.tasks.adapter import open_environment
 from prudent.training.learner import make_spec
 from prudent.training.on_policy import train
 from prudent.training.policy import load_policy
 from prudent.training.record import write_run
-from prudent.training.reporter import Reporter
+from prudent.training.stored import read_stored
 
 pytestmark = pytest.mark.slow
 
@@ -41,15 +45,15 @@ CIRCLING = ["crpo", "cup"]
 
 
 def solve(task, algorithm, folder, **values):
-    config, schedule = settings(algorithm, "default", task.name)
     chosen = {**QUICK, **OWN.get(algorithm, {}), **values}
-    config, schedule = with_values(config, schedule, chosen)
-    run = make_run(algorithm, task, "default", 0, config, schedule)
-    folder.mkdir(exist_ok=True)
+    preset = settings(algorithm, "default", task.name)
+    known = fitting(chosen, ALGORITHMS[algorithm].config, OnPolicySchedule)
+    run = make_run(algorithm, task, "default", 0, with_values(preset, known))
+    here = place(run, task, folder)
     environment = open_environment(task)
     write_run(folder, run, {"spec": make_spec(environment, run.critic_budget())._asdict()})
-    last = train(run, task, folder, Reporter(quiet=True))
-    return load_policy(folder, run, None), last
+    last = train(here)
+    return load_policy(folder, read_stored(folder), None), last
 
 
 def first_action(policy, size):

@@ -9,10 +9,9 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from support import ON_POLICY, build, settings
 from transcription import Adam, backward, forward
 
-from prudent.algorithms import ON_POLICY, build
-from prudent.experiments.presets import settings
 from prudent.pieces.types import Rollout, Spec
 
 SPEC = Spec(3, 2, 1.0, (1.0, 1.0), (0.0, 0.0))

@@ -1,20 +1,25 @@
 """Every algorithm on the probe problems: does it find the answer known in closed form?"""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 from probes import ACTIVE, DELAYED, INFEASIBLE, SLACK
-from support import small_run, train_quietly
+from support import settings, small_run, train_quietly
 
 import prudent
-from prudent.configs import CALConfig, CVPOConfig, SACPIDConfig, WCSACConfig
-from prudent.experiments.presets import VARIANTS, settings
+from prudent.algorithms import ALGORITHMS
+from prudent.algorithms.cal import CALConfig
+from prudent.algorithms.cvpo import CVPOConfig
+from prudent.algorithms.sac_pid import SACPIDConfig
+from prudent.algorithms.wcsac import WCSACConfig
+from prudent.settings import fitting
 from prudent.tasks.adapter import open_environment
 from prudent.tasks.orbit import BUDGET, best_return
 from prudent.training.learner import make_spec
 from prudent.training.policy import load_policy
 from prudent.training.record import write_run
+from prudent.training.stored import read_stored
 
 # Dual steps on what the policy does now: measured on the replay, the violation lags, and on
 # problems this small the multiplier circles the answer instead of finding it.
@@ -42,8 +47,11 @@ SCHEDULES = {"wcsac": {"replay_capacity": 100}, "cvpo mujoco": {"target_steps": 
 
 
 def solve(task, algorithm, folder, steps, **values):
-    config = OTHERS.get(algorithm, CONFIG)
-    config = replace(config, **{**VARIANTS.get(algorithm, {}), **values})
+    config = OTHERS.get(algorithm)
+    if config is None:  # CAL or one of its relatives, as far as they have its settings
+        kind = ALGORITHMS[algorithm].config
+        config = kind(**fitting(asdict(CONFIG), kind))
+    config = replace(config, **values)
     schedule = {
         "steps": steps, "warmup_steps": 200, "updates_per_step": 4, "updates_cap": None,
         "batch_size": 32, "replay_capacity": 500, "evaluate_every": steps // 10,
@@ -54,7 +62,7 @@ def solve(task, algorithm, folder, steps, **values):
     environment = open_environment(task)
     write_run(folder, run, {"spec": make_spec(environment, run.critic_budget())._asdict()})
     last = train_quietly(run, task, folder)
-    return load_policy(folder, run, None), last
+    return load_policy(folder, read_stored(folder), None), last
 
 
 def first_action(policy, size):

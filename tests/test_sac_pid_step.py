@@ -15,8 +15,7 @@ from transcription import (
     values,
 )
 
-from prudent.algorithms.sac_pid import sac_pid
-from prudent.configs import SACPIDConfig
+from prudent.algorithms.sac_pid import SACPIDConfig, sac_pid
 
 
 def plain(state):

@@ -8,19 +8,27 @@ import jax
 import numpy as np
 import pytest
 from probes import ACTIVE, DELAYED, Delayed
-from support import CONFIG, SCHEDULE, lines, small_run, timeless, train_quietly
+from support import (
+    CONFIG,
+    SCHEDULE,
+    build,
+    lines,
+    open_quietly,
+    small_run,
+    timeless,
+    train_quietly,
+)
 
 import prudent
-from prudent.algorithms import build
 from prudent.constraints import Constraint
 from prudent.tasks.adapter import open_environment
 from prudent.tasks.task import Task
 from prudent.training.checkpoint import DamagedCheckpoint
-from prudent.training.learner import compile_learner, make_spec
-from prudent.training.monitor import NonFinite, probably_infeasible
+from prudent.training.guards import NonFinite
+from prudent.training.learner import Rows, compile_for_rows, make_spec
 from prudent.training.off_policy import take_step
-from prudent.training.reporter import Reporter
-from prudent.training.session import Warmup, close_session, open_session
+from prudent.training.progress import probably_infeasible
+from prudent.training.session import close_session
 
 
 class Counting(gymnasium.Env):
@@ -56,11 +64,12 @@ def counting(horizon=10):
 def stored(task, tmp_path, steps, **schedule):
     """The replay after some steps without learning."""
     run = small_run(task, warmup_steps=steps, **schedule)
-    session = open_session(run, task, tmp_path, Reporter(quiet=True), Warmup())
+    session = open_quietly(run, task, tmp_path)
     for _ in range(steps):
         take_step(session)
     close_session(session)
-    return session.replay.rows[: session.replay.added]
+    replay = session.collector.replay
+    return replay.rows[: replay.added]
 
 
 @pytest.mark.parametrize("terminal", [False, True])
@@ -170,7 +179,7 @@ def test_a_number_that_is_not_finite_stops_the_run(quantity, tmp_path, monkeypat
         return tuple(result)
 
     evaluating = {"now": False}
-    import prudent.training.monitor as loop
+    import prudent.training.progress as loop
 
     real_evaluate = loop.evaluate
 
@@ -204,16 +213,17 @@ def test_the_update_is_compiled_once():
     traces = []
     algorithm = build("cal", CONFIG, spec)
 
-    def counted(state, data, key, first):
+    def counted(state, data, key):
         traces.append(1)
-        return algorithm.update(state, data, key, first)
+        return algorithm.update(state, data, key)
 
-    learner = compile_learner(algorithm._replace(update=counted), spec, SCHEDULE, 0)
+    counting_traces = algorithm._replace(update=counted)
+    learner = compile_for_rows(counting_traces, spec, SCHEDULE.batch_size, 0)
     known = len(traces)  # the metrics' names were found by one trace
     state = learner.init()
     rows = np.ones((2, 8, 7), np.float32)
     for step in range(3):
-        state, _ = learner.update(state, rows, step, 0)
+        state, _ = learner.update(state, Rows(rows), step)
     assert len(traces) == known + 1
 
 
@@ -221,9 +231,9 @@ def test_no_random_key_is_used_twice():
     with jax.debug_key_reuse(True):
         spec = make_spec(open_environment(counting()), 1.0)
         algorithm = build("cal", replace(CONFIG, random_targets=2), spec)
-        learner = compile_learner(algorithm, spec, SCHEDULE, 0)
+        learner = compile_for_rows(algorithm, spec, SCHEDULE.batch_size, 0)
         rows = np.ones((2, 8, 7), np.float32)
-        _, metrics = learner.update(learner.init(), rows, 0, 0)
+        _, metrics = learner.update(learner.init(), Rows(rows), 0)
     assert np.isfinite(metrics).all()
 
 

@@ -17,9 +17,8 @@ from transcription import (
     values,
 )
 
-from prudent.algorithms.cal import cal
-from prudent.algorithms.wcsac import wcsac
-from prudent.configs import CALConfig, WCSACConfig
+from prudent.algorithms.cal import CALConfig, cal
+from prudent.algorithms.wcsac import WCSACConfig, wcsac
 from prudent.pieces.critics import NextReturn, tail_weight, variance_target
 
 

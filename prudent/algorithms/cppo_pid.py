@@ -7,15 +7,31 @@ advantage    A = (A_r - λ A_c) / (1 + λ)
 policy       PPO's clipped ratio
 """
 
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
+from prudent.algorithms.entry import Entry
+from prudent.algorithms.on_policy_presets import on_policy_presets
+from prudent.compute import jax, jnp, multipliers, on_policy, types
+from prudent.configs import ClippedConfig, CostAdvantageConfig, OnPolicySchedule
+from prudent.settings import Count, NotNegative, Share
 
-from prudent.configs import OnPolicyConfig
-from prudent.pieces.multipliers import Multiplier
-from prudent.pieces.on_policy_actor_critic import by_passes, lagrangian, on_policy
-from prudent.pieces.types import Algorithm, Spec
+
+@dataclass(frozen=True)
+class CPPOPIDConfig(ClippedConfig, CostAdvantageConfig):
+    proportional_gain: NotNegative = 0.1
+    """Multiplier per unit of smoothed violation (K_P)."""
+    integral_gain: NotNegative = 0.01
+    """Multiplier per unit of violation summed over all epochs (K_I)."""
+    derivative_gain: NotNegative = 0.01
+    """Multiplier per unit by which the smoothed cost rose (K_D)."""
+    smoothing: Share = 0.95
+    """Share of the past in the smoothed violation."""
+    derivative_delay: Count = 10
+    """Epochs over which the controller sees a rise."""
 
 
 class Controller(NamedTuple):
@@ -27,7 +43,7 @@ class Controller(NamedTuple):
     output: jax.Array
 
 
-def controller(config: OnPolicyConfig) -> Multiplier:
+def controller(config: CPPOPIDConfig) -> multipliers.Multiplier:
     def init() -> Controller:
         zero = jnp.zeros(())
         return Controller(
@@ -54,9 +70,24 @@ def controller(config: OnPolicyConfig) -> Multiplier:
             output=jnp.maximum(output, 0.0),
         )
 
-    return Multiplier(init, lambda state: state.output, update)
+    return multipliers.Multiplier(init, lambda state: state.output, update)
 
 
-def cppo_pid(config: OnPolicyConfig, spec: Spec) -> Algorithm:
-    improve = by_passes(config, config.clip)
-    return on_policy(config, spec, dual=controller(config), combine=lagrangian, improve=improve)
+def cppo_pid(config: CPPOPIDConfig, spec: types.Spec) -> types.Algorithm:
+    return on_policy.on_policy(
+        config,
+        spec,
+        dual=controller(config),
+        combine=on_policy.lagrangian,
+        improve=on_policy.by_passes(config, config.clip),
+    )
+
+
+CPPO_PID = Entry(
+    name="cppo-pid",
+    summary="PPO with a multiplier under PID control",
+    build=cppo_pid,
+    config=CPPOPIDConfig,
+    schedule=OnPolicySchedule,
+    presets=partial(on_policy_presets, {}),
+)

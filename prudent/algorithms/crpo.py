@@ -6,22 +6,46 @@
 There is no dual variable: the policy earns while it may, and saves while it must.
 """
 
-import jax
-import jax.numpy as jnp
+from __future__ import annotations
 
-from prudent.configs import OnPolicyConfig
-from prudent.pieces.multipliers import fixed
-from prudent.pieces.on_policy_actor_critic import Batch, by_natural_gradient, by_passes, on_policy
-from prudent.pieces.types import Algorithm, Spec
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from prudent.algorithms.entry import Entry
+from prudent.algorithms.on_policy_presets import SECOND_ORDER, on_policy_presets
+from prudent.compute import jax, jnp, multipliers, on_policy, types
+from prudent.configs import ClippedConfig, CostAdvantageConfig, OnPolicySchedule, SecondOrderConfig
+from prudent.settings import Finite
 
 
-def crpo(config: OnPolicyConfig, spec: Spec) -> Algorithm:
-    def rectified(batch: Batch, multiplier: jax.Array, violation: jax.Array) -> jax.Array:
+@dataclass(frozen=True)
+class CRPOConfig(ClippedConfig, SecondOrderConfig, CostAdvantageConfig):
+    tolerance: Finite = 2.0
+    """Cost over the budget at which reward is still followed."""
+    base: Literal["trpo", "ppo"] = "trpo"
+    """The improvement step; `ppo` reads `clip` and the policy's rate, `trpo` reads `damping`."""
+
+
+def crpo(config: CRPOConfig, spec: types.Spec) -> types.Algorithm:
+    def rectified(batch: on_policy.Batch, multiplier: jax.Array, violation: jax.Array) -> jax.Array:
         within = violation <= config.tolerance
         return jnp.where(within, batch.reward_advantage, -batch.cost_advantage)
 
     if config.base == "ppo":
-        improve = by_passes(config, config.clip)
+        improve = on_policy.by_passes(config, config.clip)
     else:
-        improve = by_natural_gradient(config, search=True)
-    return on_policy(config, spec, dual=fixed(0.0), combine=rectified, improve=improve)
+        improve = on_policy.by_natural_gradient(config, search=True)
+    return on_policy.on_policy(
+        config, spec, dual=multipliers.fixed(0.0), combine=rectified, improve=improve
+    )
+
+
+CRPO = Entry(
+    name="crpo",
+    summary="trust region: reward while the budget is kept, else cost",
+    build=crpo,
+    config=CRPOConfig,
+    schedule=OnPolicySchedule,
+    presets=partial(on_policy_presets, SECOND_ORDER),
+)

@@ -2,58 +2,84 @@
 
     multiplier    ascend ν (J_C - d), once per epoch, within [0, 2]
     improvement   π_half: PPO's passes on A_r alone
-    projection    minimise E[KL(π || π_half) + ν (1 - γ τ) / (1 - γ) π(a|s) / π_k(a|s) A_c]
+    projection    minimise E[KL(π || π_half) + ν K π(a|s) / π_k(a|s) A_c],
+                  K = (1 - γ_c τ) / (1 - γ_c)
 
 π_k collected the data: the ratio is to it, the divergence to π_half. Both stages stop when the
 policy has moved too far from π_k.
 """
 
-import jax
-import jax.numpy as jnp
+from __future__ import annotations
 
-from prudent.configs import OnPolicyConfig
-from prudent.pieces.networks import descend
-from prudent.pieces.on_policy_actor_critic import (
-    ActorCritic,
-    Batch,
-    Epoch,
-    adaptive,
-    by_passes,
-    in_passes,
-    on_policy,
-    probability_ratio,
-    reward_only,
-)
-from prudent.pieces.policies import divergence
-from prudent.pieces.surrogates import projection_coefficient
-from prudent.pieces.types import Algorithm, Metrics, Params, Spec
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
+
+from prudent.algorithms.entry import Entry
+from prudent.algorithms.on_policy_presets import on_policy_presets
+from prudent.compute import jax, jnp, networks, on_policy, policies, surrogates, types
+from prudent.configs import ClippedConfig, LagrangianConfig, OnPolicySchedule
+from prudent.settings import Range, Values
 
 
-def cup(config: OnPolicyConfig, spec: Spec) -> Algorithm:
-    towards_reward = by_passes(config, config.clip)
-    coefficient = projection_coefficient(config.discount, config.cost_trace_decay)
+@dataclass(frozen=True)
+class CUPConfig(ClippedConfig, LagrangianConfig):
+    cost_discount: Annotated[float, Range(0, 1, open_high=True)] = 0.99
+    """Cost discount (gamma_c); the projection's weight is infinite at 1."""
 
-    def project(state: ActorCritic, epoch: Epoch, collector: Params) -> tuple[ActorCritic, Metrics]:
+
+# As in its own public code, which differs from that of the others.
+OWN: Values = {
+    "epoch_steps": 2048,
+    "cost_window": None,
+    "passes": 10,
+    "divergence": "from_new",
+    "max_critic_gradient_norm": None,
+    "rate_decay": "all",
+    "standardise_cost": True,
+    "multiplier": "projected_sgd",
+    "multiplier_learning_rate": 0.01,
+    "initial_multiplier": 0.0,
+    "largest_multiplier": 2.0,
+    "initial_weights": "tanh-uniform-small",
+    "initial_log_std": -0.5,
+    "timeout_is_terminal": True,
+}
+
+
+def cup(config: CUPConfig, spec: types.Spec) -> types.Algorithm:
+    towards_reward = on_policy.by_passes(config, config.clip)
+    coefficient = surrogates.projection_coefficient(config.cost_discount, config.cost_trace_decay)
+
+    def project(
+        state: on_policy.ActorCritic, epoch: on_policy.Epoch, collector: types.Params
+    ) -> tuple[on_policy.ActorCritic, types.Metrics]:
         policy, halfway, seen = epoch.parts.policy, state.policy.params, epoch.batch.observation
         old = policy.normal(collector, seen)
 
-        def step(state: ActorCritic, batch: Batch) -> tuple[ActorCritic, Metrics]:
-            def loss(params: Params) -> tuple[jax.Array, None]:
+        def step(
+            state: on_policy.ActorCritic, batch: on_policy.Batch
+        ) -> tuple[on_policy.ActorCritic, types.Metrics]:
+            def loss(params: types.Params) -> tuple[jax.Array, None]:
                 here = policy.normal(params, batch.observation)
-                away = divergence(here, policy.normal(halfway, batch.observation))  # [B]
-                cost = probability_ratio(policy, params, batch) * batch.cost_advantage  # [B]
+                away = policies.divergence(here, policy.normal(halfway, batch.observation))  # [B]
+                cost = (
+                    on_policy.probability_ratio(policy, params, batch) * batch.cost_advantage
+                )  # [B]
                 total = away + epoch.cost_weight * coefficient * cost
                 return jnp.average(total, weights=batch.weight), None
 
-            projected, _ = descend(loss, state.policy, epoch.parts.optimiser)
+            projected, _ = networks.descend(loss, state.policy, epoch.parts.optimiser)
             return state._replace(policy=projected), {}
 
-        def moved(state: ActorCritic) -> jax.Array:
-            return jnp.mean(divergence(policy.normal(state.policy.params, seen), old))
+        def distance(state: on_policy.ActorCritic) -> jax.Array:
+            return jnp.mean(policies.divergence(policy.normal(state.policy.params, seen), old))
 
-        return in_passes(config, step, moved, state, epoch)
+        return on_policy.in_passes(config, step, distance, state, epoch)
 
-    def improve(state: ActorCritic, epoch: Epoch) -> tuple[ActorCritic, Metrics]:
+    def improve(
+        state: on_policy.ActorCritic, epoch: on_policy.Epoch
+    ) -> tuple[on_policy.ActorCritic, types.Metrics]:
         key_reward, key_cost = jax.random.split(epoch.key)
         collector = state.policy.params
         state, metrics = towards_reward(state, epoch._replace(key=key_reward))
@@ -61,4 +87,20 @@ def cup(config: OnPolicyConfig, spec: Spec) -> Algorithm:
         renamed = {f"projection_{name}": value for name, value in projection.items()}
         return state, {**metrics, **renamed}
 
-    return on_policy(config, spec, dual=adaptive(config), combine=reward_only, improve=improve)
+    return on_policy.on_policy(
+        config,
+        spec,
+        dual=on_policy.adaptive(config),
+        combine=on_policy.reward_only,
+        improve=improve,
+    )
+
+
+CUP = Entry(
+    name="cup",
+    summary="PPO, then projection towards lower cost",
+    build=cup,
+    config=CUPConfig,
+    schedule=OnPolicySchedule,
+    presets=partial(on_policy_presets, OWN),
+)

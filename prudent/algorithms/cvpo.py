@@ -14,28 +14,127 @@ is ε - KL(w | old)). Where no selection within ε keeps the budget, λ goes to 
 it, as far as the divergence asks: the selection is then of the cheapest actions.
 """
 
-from typing import Any, NamedTuple
+from __future__ import annotations
 
-import jax
-import jax.numpy as jnp
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
 import numpy as np
-import optax
 
-from prudent.configs import CVPOConfig
-from prudent.pieces.critics import CriticState, q_ensemble
-from prudent.pieces.multipliers import Multiplier, projected_ascent
-from prudent.pieces.networks import STYLES, Trained, adam, descend, start
-from prudent.pieces.policies import (
-    Moments,
-    diagonal_gaussian,
-    full_gaussian,
-    in_environment_units,
-    log_density,
-    mean_divergence,
-    perturbed,
-    spread_divergence,
-)
-from prudent.pieces.types import Algorithm, Metrics, Params, Spec, Transition, over_minibatches
+from prudent.algorithms.entry import Entry
+from prudent.algorithms.presets import BY_EPISODE, baseline_presets
+from prudent.compute import critics, jax, jnp, multipliers, networks, optax, policies, types
+from prudent.configs import OffPolicyConfig, OffPolicySchedule
+from prudent.settings import Count, NotNegative, Positive, Values
+from prudent.tasks.task import Task
+
+
+@dataclass(frozen=True)
+class CVPOConfig(OffPolicyConfig):
+    """The defaults are its Safety-Gym version, the velocity presets its MuJoCo version."""
+
+    policy_learning_rate: Positive = 2e-3
+    critic_learning_rate: Positive = 1e-3
+    cost_mask: Literal["task", "never"] = "task"
+    """Stop the cost target where the task says so (as CAL does), or never (the reference)."""
+    reward_critics: Count = 2
+    """Reward critics, of which the lowest is believed."""
+    covariance: Literal["full", "diagonal"] = "full"
+    """Whether the policy's action dimensions may vary together."""
+
+    samples: Count = 32
+    """Actions weighed per state (N)."""
+    selection_critics: Literal["target", "online"] = "target"
+    """Whose values weigh them."""
+    selection_divergence: Positive = 0.1
+    """How far the weighed actions may be from the old policy (epsilon)."""
+    dual_solver: Literal["newton", "adam"] = "newton"
+    """Solve the dual for each batch, or move its remembered variables by one step."""
+    dual_iterations: Count = 10
+    """Steps of the solver; with adam always 1."""
+    dual_learning_rate: Positive = 0.02
+    """Adam's rate, if it is the solver."""
+    initial_selection_temperature: Positive = 0.1
+    initial_multiplier: NotNegative = 0.1
+    largest_dual: Positive = 1e5
+    """Bound of both dual variables."""
+
+    old_policy: Literal["drift", "copy"] = "drift"
+    """Whether the old policy follows the new at `target_rate`, or is a copy of what it was before
+    this block of updates."""
+    policy_iterations: Count = 6
+    """Steps of the policy per update."""
+    mean_divergence: Positive = 1e-3
+    """How far the policy's mean may be from the old one's, as a divergence."""
+    spread_divergence: Positive = 1e-3
+    """The same for its covariance."""
+    trust_optimiser: Literal["sgd", "adam"] = "sgd"
+    """How the prices of these two divergences move."""
+    mean_trust_rate: Positive = 1.0
+    spread_trust_rate: Positive = 100.0
+    mean_trust_max: Positive = 0.1
+    spread_trust_max: Positive = 10.0
+    max_gradient_norm: Positive | None = 0.01
+    """Scale the policy's gradient down to this length."""
+
+
+# The paper's runs, as far as it and their code say.
+SCHEDULE: Values = {
+    **BY_EPISODE,
+    "warmup_steps": 0,
+    "updates_per_step": 0.13325,  # 1066 for 20 navigation episodes of 400 steps
+    "update_every": 20,
+    "batch_size": 300,
+    "replay_capacity": 80_000,
+}
+# The MuJoCo version: another code base, which the paper ran with changes of its own.
+MUJOCO: Values = {
+    "hidden": (128, 128),
+    "policy_learning_rate": 5e-4,
+    "target_rate": 0.05,
+    "reward_critics": 1,
+    "covariance": "diagonal",
+    "samples": 16,
+    "selection_critics": "online",
+    "selection_divergence": 0.02,
+    "dual_solver": "adam",
+    "initial_selection_temperature": 1.0,
+    "initial_multiplier": 0.0,
+    "largest_dual": 20.0,
+    "old_policy": "copy",
+    "policy_iterations": 1,
+    "mean_divergence": 0.005,
+    "spread_divergence": 0.005,
+    "trust_optimiser": "adam",
+    "mean_trust_rate": 0.1,
+    "spread_trust_rate": 0.1,
+    "mean_trust_max": 0.5,
+    "spread_trust_max": 0.5,
+    "max_gradient_norm": None,
+    "target_steps": 3,
+    # Its trust region is around the policy of the last block: anchored anew after every step, it
+    # holds nothing, and the spread of the actions vanishes (docs/results/hopper.md).
+    **BY_EPISODE,
+    "update_every": 1,
+}
+MUJOCO_SCHEDULE: Values = {
+    "warmup_steps": 0,
+    "updates_per_step": 0.5,
+    "batch_size": 256,
+    "replay_capacity": 200_000,
+}
+MUJOCO_TASKS: dict[str, Values] = {
+    "ant-velocity": {"samples": 32},
+    "humanoid-velocity": {"samples": 64},
+}
+
+
+def presets(task: Task) -> dict[str, Values]:
+    if task.family != "velocity":
+        return baseline_presets(CVPOConfig, task, SCHEDULE)
+    version = {**MUJOCO, **MUJOCO_TASKS.get(task.name, {})}
+    return baseline_presets(CVPOConfig, task, {**MUJOCO_SCHEDULE, **version}, matched=version)
+
 
 SMALLEST = 1e-6  # of the selection's temperature
 
@@ -139,11 +238,11 @@ def solve_dual(dual: Dual, values: Weighed, limits: Limits, iterations: int) -> 
 
 
 class CVPOState(NamedTuple):
-    policy: Trained
-    old_policy: Params
-    rewards: CriticState
-    costs: CriticState
-    dual: Trained
+    policy: networks.Trained
+    old_policy: types.Params
+    rewards: critics.CriticState
+    costs: critics.CriticState
+    dual: networks.Trained
     mean_trust: Any
     spread_trust: Any
     updates: jax.Array  # gradient steps so far
@@ -152,10 +251,10 @@ class CVPOState(NamedTuple):
 class Selection(NamedTuple):
     """Actions of the old policy and how much the new one should want each."""
 
-    old: Moments
+    old: policies.Moments
     actions: jax.Array  # [N, B, act]
     weights: jax.Array  # [N, B]
-    dual: Trained
+    dual: networks.Trained
     violation: jax.Array  # of the old policy
     cost: jax.Array  # of the selection
 
@@ -163,21 +262,21 @@ class Selection(NamedTuple):
 class Fit(NamedTuple):
     """What moves while the policy is fitted, and the divergences before its last step."""
 
-    policy: Trained
+    policy: networks.Trained
     mean_trust: Any
     spread_trust: Any
     divergences: jax.Array  # [2]
 
 
-def make_trust(config: CVPOConfig, rate: float, upper: float) -> Multiplier:
-    optimiser = optax.sgd(rate) if config.trust_optimiser == "sgd" else adam(rate)
-    return projected_ascent(optimiser, 0.0, upper)
+def make_trust(config: CVPOConfig, rate: float, upper: float) -> multipliers.Multiplier:
+    optimiser = optax.sgd(rate) if config.trust_optimiser == "sgd" else networks.adam(rate)
+    return multipliers.projected_ascent(optimiser, 0.0, upper)
 
 
 def fit_policy(
     policy_moments: Any, optimiser: optax.GradientTransformation, config: CVPOConfig
 ) -> Any:
-    """The M-step: weighted maximum likelihood inside a trust region, mean and spread apart."""
+    """The M-step: weighted maximum likelihood, with a trust region each for mean and spread."""
     mean_trust = make_trust(config, config.mean_trust_rate, config.mean_trust_max)
     spread_trust = make_trust(config, config.spread_trust_rate, config.spread_trust_max)
 
@@ -185,24 +284,27 @@ def fit_policy(
         old, actions, weights = selection.old, selection.actions, selection.weights
 
         def iterate(_: int, fitted: Fit) -> Fit:
-            def loss(params: Params) -> tuple[jax.Array, Fit]:
+            def loss(params: types.Params) -> tuple[jax.Array, Fit]:
                 new = policy_moments(params, observation)
-                likelihood = log_density(Moments(new.mean, old.factor), actions)
-                likelihood = likelihood + log_density(Moments(old.mean, new.factor), actions)
-                moved = mean_divergence(old, new), spread_divergence(old, new)
-                apart = jax.lax.stop_gradient(jnp.stack(moved))
-                mean_state = mean_trust.update(fitted.mean_trust, apart[0] - config.mean_divergence)
-                spread_state = spread_trust.update(
-                    fitted.spread_trust, apart[1] - config.spread_divergence
+                likelihood = policies.log_density(policies.Moments(new.mean, old.factor), actions)
+                likelihood = likelihood + policies.log_density(
+                    policies.Moments(old.mean, new.factor), actions
                 )
-                price = mean_trust.value(mean_state) * moved[0]
-                price = price + spread_trust.value(spread_state) * moved[1]
+                of_mean = policies.mean_divergence(old, new)
+                of_spread = policies.spread_divergence(old, new)
+                found = jax.lax.stop_gradient(jnp.stack([of_mean, of_spread]))
+                mean_state = mean_trust.update(fitted.mean_trust, found[0] - config.mean_divergence)
+                spread_state = spread_trust.update(
+                    fitted.spread_trust, found[1] - config.spread_divergence
+                )
+                price = mean_trust.value(mean_state) * of_mean
+                price = price + spread_trust.value(spread_state) * of_spread
                 # The mean over samples as well, although the weights sum to 1 already: the
                 # reference divides twice, and the trust region's prices are set for it.
                 total = price - jnp.mean(weights * likelihood)
-                return total, Fit(fitted.policy, mean_state, spread_state, apart)
+                return total, Fit(fitted.policy, mean_state, spread_state, found)
 
-            improved, found = descend(loss, fitted.policy, optimiser)
+            improved, found = networks.descend(loss, fitted.policy, optimiser)
             return found._replace(policy=improved)
 
         return jax.lax.fori_loop(0, config.policy_iterations, iterate, start_at)
@@ -210,21 +312,21 @@ def fit_policy(
     return fit, mean_trust, spread_trust
 
 
-def cvpo(config: CVPOConfig, spec: Spec) -> Algorithm:
+def cvpo(config: CVPOConfig, spec: types.Spec) -> types.Algorithm:
     style = "relu-xavier-normal"
-    optimiser = adam(config.policy_learning_rate)
+    optimiser = networks.adam(config.policy_learning_rate)
     if config.max_gradient_norm is not None:
         optimiser = optax.chain(optax.clip_by_global_norm(config.max_gradient_norm), optimiser)
-    dual_optimiser = adam(config.dual_learning_rate)
-    gaussian = full_gaussian if config.covariance == "full" else diagonal_gaussian
+    dual_optimiser = networks.adam(config.dual_learning_rate)
+    gaussian = policies.full_gaussian if config.covariance == "full" else policies.diagonal_gaussian
     policy = gaussian(spec, config.hidden, style)
     rewards, costs = (
-        q_ensemble(
+        critics.q_ensemble(
             spec,
             config.hidden,
-            STYLES[style],
+            networks.STYLES[style],
             size=size,
-            optimiser=adam(config.critic_learning_rate),
+            optimiser=networks.adam(config.critic_learning_rate),
             target_rate=config.target_rate,
         )
         for size in (config.reward_critics, 1)
@@ -240,11 +342,11 @@ def cvpo(config: CVPOConfig, spec: Spec) -> Algorithm:
             jnp.asarray(config.initial_multiplier, jnp.result_type(float)),
         )
         return CVPOState(
-            policy=start(params, optimiser),
+            policy=networks.start(params, optimiser),
             old_policy=jax.tree.map(jnp.copy, params),
             rewards=rewards.init(key_rewards),
             costs=costs.init(key_costs),
-            dual=start(dual, dual_optimiser),
+            dual=networks.start(dual, dual_optimiser),
             mean_trust=mean_trust.init(),
             spread_trust=spread_trust.init(),
             updates=jnp.zeros((), jnp.int32),
@@ -252,7 +354,7 @@ def cvpo(config: CVPOConfig, spec: Spec) -> Algorithm:
 
     def as_executed(action: jax.Array) -> jax.Array:
         """The environment clips, and the critics learn from what it did."""
-        return in_environment_units(spec, jnp.clip(action, -1.0, 1.0))
+        return policies.in_environment_units(spec, jnp.clip(action, -1.0, 1.0))
 
     def begin_block(state: CVPOState, index: jax.Array) -> CVPOState:
         """The old policy is what the policy was before the block, and trust starts anew."""
@@ -265,10 +367,10 @@ def cvpo(config: CVPOConfig, spec: Spec) -> Algorithm:
         )
         return jax.tree.map(lambda new, old: jnp.where(index == 0, new, old), fresh, state)
 
-    def fit_critics(state: CVPOState, batch: Transition, noise: jax.Array) -> Any:
+    def fit_critics(state: CVPOState, batch: types.Transition, noise: jax.Array) -> Any:
         """Both look one step ahead, each to its own sample of what the policy would do there."""
         moments = policy.moments(state.policy.params, batch.next_observation)
-        to_reward, to_cost = (as_executed(perturbed(moments, part)) for part in noise)
+        to_reward, to_cost = (as_executed(policies.perturbed(moments, part)) for part in noise)
         then, now = batch.next_observation, (batch.observation, as_executed(batch.action))
         reward = jnp.min(rewards.target_values(state.rewards, then, to_reward), axis=0)
         reward = batch.reward + config.discount * batch.reward_continues * reward
@@ -284,7 +386,7 @@ def cvpo(config: CVPOConfig, spec: Spec) -> Algorithm:
     def select(state: CVPOState, observation: jax.Array, noise: jax.Array) -> Selection:
         """The E-step: weigh actions of the old policy by reward and by priced cost."""
         old = policy.moments(state.old_policy, observation)
-        actions = perturbed(jax.tree.map(lambda x: x[None], old), noise)  # [N, B, act]
+        actions = policies.perturbed(jax.tree.map(lambda x: x[None], old), noise)  # [N, B, act]
         samples, rows, size = actions.shape
         repeated = jnp.broadcast_to(observation[None], (samples, *observation.shape))
         flat = repeated.reshape(samples * rows, -1), as_executed(actions.reshape(-1, size))
@@ -298,7 +400,7 @@ def cvpo(config: CVPOConfig, spec: Spec) -> Algorithm:
             solved = solve_dual(state.dual.params, values, limits, config.dual_iterations)
             dual = state.dual._replace(params=solved)
         else:
-            dual, _ = descend(
+            dual, _ = networks.descend(
                 lambda params: (dual_value(params, values, limits), None),
                 state.dual,
                 dual_optimiser,
@@ -310,8 +412,8 @@ def cvpo(config: CVPOConfig, spec: Spec) -> Algorithm:
         return Selection(old, actions, weights, dual, violation, selected)
 
     def step(
-        state: CVPOState, batch: Transition, key: jax.Array, index: jax.Array
-    ) -> tuple[CVPOState, Metrics]:
+        state: CVPOState, batch: types.Transition, key: jax.Array, index: jax.Array
+    ) -> tuple[CVPOState, types.Metrics]:
         state = begin_block(state, index)
         shape = (2 + config.samples, *batch.action.shape)
         noise = jax.random.normal(key, shape, batch.action.dtype)
@@ -355,9 +457,22 @@ def cvpo(config: CVPOConfig, spec: Spec) -> Algorithm:
     def act(state: CVPOState, observation: jax.Array, key: jax.Array) -> jax.Array:
         moments = policy.moments(state.policy.params, observation)
         noise = jax.random.normal(key, moments.mean.shape, moments.mean.dtype)
-        return jnp.clip(perturbed(moments, noise), -1.0, 1.0)
+        return jnp.clip(policies.perturbed(moments, noise), -1.0, 1.0)
 
     def act_greedily(state: CVPOState, observation: jax.Array) -> jax.Array:
         return policy.moments(state.policy.params, observation).mean
 
-    return Algorithm(init, act, act_greedily, over_minibatches(step))
+    def network(state: CVPOState) -> types.PolicyNetwork:
+        return policy.network(state.policy.params)
+
+    return types.Algorithm(init, act, act_greedily, types.over_minibatches(step), network)
+
+
+CVPO = Entry(
+    name="cvpo",
+    summary="constrained variational policy optimisation",
+    build=cvpo,
+    config=CVPOConfig,
+    schedule=OffPolicySchedule,
+    presets=presets,
+)

@@ -1,27 +1,52 @@
 """IPO: interior-point policy optimisation (Liu, Ding and Liu 2020).
 
-    penalty     p = κ / (d - J_C), the slope of the barrier -κ log(d - J_C); a cap where p > 1 and
-                where the budget is broken
+    penalty     p = κ / (d - J_C), the slope of the barrier -κ log(d - J_C), but no more than a
+                cap, which also holds where the budget is broken
     advantage   A = (A_r - p A_c) / (1 + p)
     policy      PPO's clipped ratio
 
-κ is `barrier_strength`. The penalty has no memory: it answers to this epoch's J_C alone.
+κ is `barrier_strength`, the cap `barrier_cap`. The penalty has no memory: it answers to this
+epoch's J_C alone.
 """
 
-import jax
-import jax.numpy as jnp
+from __future__ import annotations
 
-from prudent.configs import OnPolicyConfig
-from prudent.pieces.multipliers import Multiplier
-from prudent.pieces.on_policy_actor_critic import by_passes, lagrangian, on_policy
-from prudent.pieces.surrogates import barrier
-from prudent.pieces.types import Algorithm, Spec
+from dataclasses import dataclass
+from functools import partial
+
+from prudent.algorithms.entry import Entry
+from prudent.algorithms.on_policy_presets import NORMALISED, on_policy_presets
+from prudent.compute import jax, jnp, multipliers, on_policy, surrogates, types
+from prudent.configs import ClippedConfig, CostAdvantageConfig, OnPolicySchedule
+from prudent.settings import Positive
 
 
-def ipo(config: OnPolicyConfig, spec: Spec) -> Algorithm:
+@dataclass(frozen=True)
+class IPOConfig(ClippedConfig, CostAdvantageConfig):
+    barrier_strength: Positive = 0.01
+    """Weight of the log barrier."""
+    barrier_cap: Positive = 1.0
+    """Largest penalty, and the one where the budget is broken."""
+
+
+def ipo(config: IPOConfig, spec: types.Spec) -> types.Algorithm:
     def penalty(state: jax.Array, violation: jax.Array) -> jax.Array:
-        return barrier(violation, config.barrier_strength, config.barrier_cap)
+        return surrogates.barrier(violation, config.barrier_strength, config.barrier_cap)
 
-    dual = Multiplier(lambda: jnp.zeros(()), value=lambda state: state, update=penalty)
-    improve = by_passes(config, config.clip)
-    return on_policy(config, spec, dual=dual, combine=lagrangian, improve=improve)
+    return on_policy.on_policy(
+        config,
+        spec,
+        dual=multipliers.Multiplier(lambda: jnp.zeros(()), lambda state: state, penalty),
+        combine=on_policy.lagrangian,
+        improve=on_policy.by_passes(config, config.clip),
+    )
+
+
+IPO = Entry(
+    name="ipo",
+    summary="PPO with a log barrier",
+    build=ipo,
+    config=IPOConfig,
+    schedule=OnPolicySchedule,
+    presets=partial(on_policy_presets, {**NORMALISED, "passes": 10}),
+)

@@ -7,11 +7,37 @@
 Only the stop on divergence, tested once per pass, holds the unclipped ratio back.
 """
 
-from prudent.configs import OnPolicyConfig
-from prudent.pieces.on_policy_actor_critic import adaptive, by_passes, lagrangian, on_policy
-from prudent.pieces.types import Algorithm, Spec
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from prudent.algorithms.entry import Entry
+from prudent.algorithms.on_policy_presets import NORMALISED, on_policy_presets
+from prudent.compute import on_policy, types
+from prudent.configs import FirstOrderConfig, LagrangianConfig, OnPolicySchedule
 
 
-def pdo(config: OnPolicyConfig, spec: Spec) -> Algorithm:
-    improve = by_passes(config, clip=None)
-    return on_policy(config, spec, dual=adaptive(config), combine=lagrangian, improve=improve)
+@dataclass(frozen=True)
+class PDOConfig(FirstOrderConfig, LagrangianConfig):
+    pass
+
+
+def pdo(config: PDOConfig, spec: types.Spec) -> types.Algorithm:
+    return on_policy.on_policy(
+        config,
+        spec,
+        dual=on_policy.adaptive(config),
+        combine=on_policy.lagrangian,
+        improve=on_policy.by_passes(config, clip=None),
+    )
+
+
+PDO = Entry(
+    name="pdo",
+    summary="primal-dual policy gradient, on-policy",
+    build=pdo,
+    config=PDOConfig,
+    schedule=OnPolicySchedule,
+    presets=partial(on_policy_presets, NORMALISED),
+)

@@ -5,12 +5,31 @@
 The cost is estimated and reported all the same. ε is `clip`.
 """
 
-from prudent.configs import OnPolicyConfig
-from prudent.pieces.multipliers import fixed
-from prudent.pieces.on_policy_actor_critic import by_passes, on_policy, reward_only
-from prudent.pieces.types import Algorithm, Spec
+from __future__ import annotations
+
+from functools import partial
+
+from prudent.algorithms.entry import Entry
+from prudent.algorithms.on_policy_presets import on_policy_presets
+from prudent.compute import multipliers, on_policy, types
+from prudent.configs import ClippedConfig, OnPolicySchedule
 
 
-def ppo(config: OnPolicyConfig, spec: Spec) -> Algorithm:
-    improve = by_passes(config, config.clip)
-    return on_policy(config, spec, dual=fixed(0.0), combine=reward_only, improve=improve)
+def ppo(config: ClippedConfig, spec: types.Spec) -> types.Algorithm:
+    return on_policy.on_policy(
+        config,
+        spec,
+        dual=multipliers.fixed(0.0),
+        combine=on_policy.reward_only,
+        improve=on_policy.by_passes(config, config.clip),
+    )
+
+
+PPO = Entry(
+    name="ppo",
+    summary="proximal policy optimisation, cost ignored but estimated",
+    build=ppo,
+    config=ClippedConfig,
+    schedule=OnPolicySchedule,
+    presets=partial(on_policy_presets, {}),
+)

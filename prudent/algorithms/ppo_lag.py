@@ -7,11 +7,37 @@
 J_C is the mean cost of finished episodes, d the budget, both counted as the task counts.
 """
 
-from prudent.configs import OnPolicyConfig
-from prudent.pieces.on_policy_actor_critic import adaptive, by_passes, lagrangian, on_policy
-from prudent.pieces.types import Algorithm, Spec
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from prudent.algorithms.entry import Entry
+from prudent.algorithms.on_policy_presets import on_policy_presets
+from prudent.compute import on_policy, types
+from prudent.configs import ClippedConfig, LagrangianConfig, OnPolicySchedule
 
 
-def ppo_lag(config: OnPolicyConfig, spec: Spec) -> Algorithm:
-    improve = by_passes(config, config.clip)
-    return on_policy(config, spec, dual=adaptive(config), combine=lagrangian, improve=improve)
+@dataclass(frozen=True)
+class PPOLagConfig(ClippedConfig, LagrangianConfig):
+    pass
+
+
+def ppo_lag(config: PPOLagConfig, spec: types.Spec) -> types.Algorithm:
+    return on_policy.on_policy(
+        config,
+        spec,
+        dual=on_policy.adaptive(config),
+        combine=on_policy.lagrangian,
+        improve=on_policy.by_passes(config, config.clip),
+    )
+
+
+PPO_LAG = Entry(
+    name="ppo-lag",
+    summary="PPO with a Lagrange multiplier",
+    build=ppo_lag,
+    config=PPOLagConfig,
+    schedule=OnPolicySchedule,
+    presets=partial(on_policy_presets, {}),
+)

@@ -9,16 +9,37 @@ and the advantages are combined. There is no line search, so the realised diverg
 (`max_divergence`).
 """
 
-from prudent.configs import OnPolicyConfig
-from prudent.pieces.on_policy_actor_critic import (
-    adaptive,
-    by_natural_gradient,
-    lagrangian,
-    on_policy,
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from prudent.algorithms.entry import Entry
+from prudent.algorithms.on_policy_presets import SECOND_ORDER, on_policy_presets
+from prudent.compute import on_policy, types
+from prudent.configs import LagrangianConfig, OnPolicySchedule, SecondOrderConfig
+
+
+@dataclass(frozen=True)
+class RCPOConfig(SecondOrderConfig, LagrangianConfig):
+    pass
+
+
+def rcpo(config: RCPOConfig, spec: types.Spec) -> types.Algorithm:
+    return on_policy.on_policy(
+        config,
+        spec,
+        dual=on_policy.adaptive(config),
+        combine=on_policy.lagrangian,
+        improve=on_policy.by_natural_gradient(config, search=False),
+    )
+
+
+RCPO = Entry(
+    name="rcpo",
+    summary="natural gradient of the Lagrangian, on-policy",
+    build=rcpo,
+    config=RCPOConfig,
+    schedule=OnPolicySchedule,
+    presets=partial(on_policy_presets, SECOND_ORDER),
 )
-from prudent.pieces.types import Algorithm, Spec
-
-
-def rcpo(config: OnPolicyConfig, spec: Spec) -> Algorithm:
-    improve = by_natural_gradient(config, search=False)
-    return on_policy(config, spec, dual=adaptive(config), combine=lagrangian, improve=improve)

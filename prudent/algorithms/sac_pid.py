@@ -10,148 +10,137 @@ the form of cvpo-safe-rl).
 already feels the multiplier that its own violation makes.
 """
 
+from __future__ import annotations
+
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Literal
 
-import jax
-import jax.numpy as jnp
-
-from prudent.configs import SACPIDConfig
-from prudent.pieces.critics import CriticState, q_ensemble
-from prudent.pieces.multipliers import PIDState, pid
-from prudent.pieces.networks import STYLES, Trained, adam, descend, start
-from prudent.pieces.policies import in_environment_units, tanh_gaussian
-from prudent.pieces.types import Algorithm, Metrics, Params, Spec, Transition, over_minibatches
+from prudent.algorithms.entry import Entry
+from prudent.algorithms.presets import BY_EPISODE, baseline_presets
+from prudent.compute import critics, jax, jnp, multipliers, networks, policies, soft, types
+from prudent.configs import OffPolicyConfig, OffPolicySchedule
+from prudent.settings import NotNegative, Positive, Values
+from prudent.tasks.task import Task
 
 
-class SACPIDState(NamedTuple):
-    policy: Trained
-    rewards: CriticState
-    costs: CriticState
-    multiplier: PIDState
-    updates: jax.Array  # gradient steps so far
+@dataclass(frozen=True)
+class SACPIDConfig(OffPolicyConfig):
+    learning_rate: Positive = 1e-3
+    """Adam's rate for every network."""
+    temperature: NotNegative = 0.0085
+    """Weight of the entropy, which is not tuned."""
+    proportional_gain: NotNegative = 0.1
+    """Multiplier per unit of violation now (K_P)."""
+    integral_gain: NotNegative = 0.003
+    """Multiplier per unit of violation summed over all updates (K_I)."""
+    derivative_gain: NotNegative = 0.001
+    """Multiplier per unit by which the violation rose since the last update (K_D)."""
+    entropy_in_cost_target: bool = True
+    """Let the cost critic, too, bootstrap with the entropy bonus, as the reference code does; that
+    biases the cost upwards by what entropy is worth. False is correct."""
+    cost_mask: Literal["task", "never"] = "task"
+    """Stop the cost target where the task says so (as CAL does), or never (the reference)."""
 
 
-class Targets(NamedTuple):
-    """What the critics are fitted to."""
-
-    reward: jax.Array  # [B]
-    cost: jax.Array  # [B]
-
-
-class Improvement(NamedTuple):
-    """The policy and the multiplier after their joint step."""
-
-    policy: Trained
-    multiplier: PIDState
-    violation: jax.Array
-    entropy: jax.Array
+# The paper's runs, as far as it and their code say.
+SCHEDULE: Values = {
+    **BY_EPISODE,
+    "warmup_steps": 0,
+    "updates_per_step": 0.13325,  # 1066 for 20 navigation episodes of 400 steps
+    "update_every": 20,
+    "batch_size": 300,
+    "replay_capacity": 20_000,
+}
 
 
-def sac_pid(config: SACPIDConfig, spec: Spec) -> Algorithm:
-    optimiser = adam(config.learning_rate)
+def presets(task: Task) -> dict[str, Values]:
+    on_button2 = task.variant_of == "point-button2"
+    own = {**SCHEDULE, "updates_per_step": 20} if on_button2 else SCHEDULE
+    return baseline_presets(SACPIDConfig, task, own)
+
+
+def sac_pid(config: SACPIDConfig, spec: types.Spec) -> types.Algorithm:
+    optimiser = networks.adam(config.learning_rate)
     style = "relu-xavier-normal"
-    policy = tanh_gaussian(spec, config.hidden, style)
     rewards, costs = (
-        q_ensemble(
+        critics.q_ensemble(
             spec,
             config.hidden,
-            STYLES[style],
+            networks.STYLES[style],
             size=size,
             optimiser=optimiser,
             target_rate=config.target_rate,
         )
         for size in (2, 1)
     )
+    multiplier = multipliers.pid(
+        config.proportional_gain, config.integral_gain, config.derivative_gain
+    )
+    # Entropy per action in [-1, 1], as in the reference: in units of the environment the bonus
+    # would differ by a constant, which counts as reward and as cost at every step.
     log_scale = sum(math.log(scale) for scale in spec.action_scale)
-    multiplier = pid(config.proportional_gain, config.integral_gain, config.derivative_gain)
+    parts = soft.soft_actor_critic(
+        spec,
+        policies.tanh_gaussian(spec, config.hidden, style),
+        {"rewards": rewards, "costs": costs},
+        multipliers.fixed(config.temperature),
+        multiplier,
+        optimiser=optimiser,
+        discount=config.discount,
+        target_entropy=0.0,
+        seen=lambda action: policies.in_environment_units(spec, action),
+        density_offset=log_scale,
+    )
 
-    def init(key: jax.Array) -> SACPIDState:
-        key_policy, key_rewards, key_costs = jax.random.split(key, 3)
-        return SACPIDState(
-            policy=start(policy.init(key_policy), optimiser),
-            rewards=rewards.init(key_rewards),
-            costs=costs.init(key_costs),
-            multiplier=multiplier.init(),
-            updates=jnp.zeros((), jnp.int32),
-        )
-
-    def bootstrap(state: SACPIDState, batch: Transition, key: jax.Array) -> Targets:
-        """One step ahead, to one sample of what the policy would do there."""
-        then = batch.next_observation
-        following = policy.sample(state.policy.params, then, key)
-        action = in_environment_units(spec, following.action)
-        # Per action in [-1, 1], as in the reference: in units of the environment the bonus would
-        # differ by a constant, which counts as reward and as cost at every step.
-        bonus = -config.temperature * (following.log_density + log_scale)
-
-        reward = jnp.min(rewards.target_values(state.rewards, then, action), axis=0)
-        cost = costs.target_values(state.costs, then, action)[0]
+    def cost_target(
+        state: soft.SoftState, batch: types.Transition, following: soft.Following
+    ) -> jax.Array:
+        ahead = costs.target_values(state.costs, following.observation, following.action)[0]
         if config.entropy_in_cost_target:
-            cost = cost + bonus
+            ahead = ahead - config.temperature * (following.log_density + log_scale)
         if config.cost_mask == "task":
-            cost = batch.cost_continues * cost
-        return Targets(
-            reward=batch.reward + config.discount * batch.reward_continues * (reward + bonus),
-            cost=batch.cost + config.cost_discount * cost,
-        )
+            ahead = batch.cost_continues * ahead
+        return batch.cost + config.cost_discount * ahead
 
-    def improve(state: SACPIDState, batch: Transition, key: jax.Array) -> Improvement:
-        """The controller sees the cost of the policy's actions, then the policy pays its price."""
+    def step(
+        state: soft.SoftState, batch: types.Transition, key: jax.Array, index: jax.Array
+    ) -> tuple[soft.SoftState, types.Metrics]:
+        key_next, key_now = jax.random.split(key)
         now = batch.observation
 
-        def loss(params: Params) -> tuple[jax.Array, Improvement]:
-            sample = policy.sample(params, now, key)
-            action = in_environment_units(spec, sample.action)
-            reward = jnp.min(rewards.values(state.rewards, now, action), axis=0)
+        # Critics first, each towards its own target, one sampled action ahead.
+        following = parts.follow(state, batch, key_next)
+        state, errors = parts.fit(
+            state,
+            batch,
+            rewards=parts.reward_target(state, batch, following)[None],
+            costs=cost_target(state, batch, following)[None],
+        )
+
+        # The controller sees the cost of the policy's actions, then the policy pays its price.
+        def price(action: jax.Array) -> soft.Price:
             cost = costs.values(state.costs, now, action)[0]
             violation = jax.lax.stop_gradient(jnp.mean(cost)) - spec.cost_budget
             controlled = multiplier.update(state.multiplier, violation)
-            price = multiplier.value(controlled)
-            total = jnp.mean(config.temperature * sample.log_density - reward + price * cost)
-            entropy = -jnp.mean(sample.log_density)
-            return total, Improvement(state.policy, controlled, violation, entropy)
+            return soft.Price(cost, multiplier.value(controlled), violation, controlled)
 
-        improved, found = descend(loss, state.policy, optimiser)
-        return found._replace(policy=improved)
-
-    def step(
-        state: SACPIDState, batch: Transition, key: jax.Array, index: jax.Array
-    ) -> tuple[SACPIDState, Metrics]:
-        key_next, key_now = jax.random.split(key)
-
-        # Critics first, each towards its own target.
-        inputs = batch.observation, in_environment_units(spec, batch.action)
-        targets = bootstrap(state, batch, key_next)
-        new_rewards, reward_error = rewards.fit(state.rewards, targets.reward[None], *inputs)
-        new_costs, cost_error = costs.fit(state.costs, targets.cost[None], *inputs)
-
-        # Then the policy and its multiplier, against the critics just learned.
-        state = state._replace(rewards=new_rewards, costs=new_costs)
-        improved = improve(state, batch, key_now)
-
-        # The bootstrap copies drift after the critics.
-        new_state = SACPIDState(
-            policy=improved.policy,
-            rewards=rewards.track(new_rewards),
-            costs=costs.track(new_costs),
-            multiplier=improved.multiplier,
-            updates=state.updates + 1,
-        )
+        improved = parts.improve(state, now, key_now, price)
+        new_state = parts.advance(state, improved, improved.price.multiplier)
         return new_state, {
-            "reward_critic_error": reward_error,
-            "cost_critic_error": cost_error,
-            "cost_estimate": improved.violation + spec.cost_budget,
-            "violation": improved.violation,
-            "multiplier": multiplier.value(improved.multiplier),
-            "multiplier_integral": improved.multiplier.integral,
-            "entropy": improved.entropy,
+            **errors,
+            **parts.metrics(new_state, improved),
+            "multiplier_integral": new_state.multiplier.integral,
         }
 
-    def act(state: SACPIDState, observation: jax.Array, key: jax.Array) -> jax.Array:
-        return policy.sample(state.policy.params, observation, key).action
+    return parts.algorithm(step)
 
-    def act_greedily(state: SACPIDState, observation: jax.Array) -> jax.Array:
-        return policy.mode(state.policy.params, observation)
 
-    return Algorithm(init, act, act_greedily, over_minibatches(step))
+SAC_PID = Entry(
+    name="sac-pid",
+    summary="SAC with a PID-controlled cost multiplier",
+    build=sac_pid,
+    config=SACPIDConfig,
+    schedule=OffPolicySchedule,
+    presets=presets,
+)

@@ -13,67 +13,67 @@ constraint is put on the mean of its worst outcomes:
 `clip_damping`), α_T `temperature`, d `cost_budget`.
 """
 
+from __future__ import annotations
+
 import math
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
-import jax
-import jax.numpy as jnp
-
-from prudent.configs import WCSACConfig
-from prudent.pieces.critics import (
-    VARIANCE_MAX,
-    VARIANCE_MIN,
-    CriticState,
-    NextReturn,
-    conditional_value_at_risk,
-    positive,
-    q_ensemble,
-    variance_target,
-    wasserstein,
-)
-from prudent.pieces.multipliers import rectify, softplus_ascent
-from prudent.pieces.networks import STYLES, Trained, adam, descend, start
-from prudent.pieces.policies import in_environment_units, tanh_gaussian
-from prudent.pieces.types import Algorithm, Metrics, Params, Spec, Transition, over_minibatches
+from prudent.algorithms.entry import Entry
+from prudent.algorithms.presets import baseline_presets
+from prudent.compute import critics, jax, jnp, multipliers, networks, policies, soft, types
+from prudent.configs import OffPolicyConfig, OffPolicySchedule
+from prudent.settings import Finite, NotNegative, Positive, PositiveShare, Values
+from prudent.tasks.task import Task
 
 
-class WCSACState(NamedTuple):
-    policy: Trained
-    rewards: CriticState
-    costs: CriticState
-    variances: CriticState
-    temperature: Any
-    multiplier: Any
-    updates: jax.Array  # gradient steps so far
+@dataclass(frozen=True)
+class WCSACConfig(OffPolicyConfig):
+    learning_rate: Positive = 1e-3
+    """Adam's rate for every network and the temperature."""
+    multiplier_learning_rate: Positive = 0.05
+    target_entropy: Finite | None = None
+    """Entropy floor of the policy; by default minus the number of action dimensions."""
+    risk_level: PositiveShare = 0.1
+    """Share of the worst outcomes that the constraint is about; 1: all, that is, the mean."""
+    damping: NotNegative = 10.0
+    """How much the price of cost answers to the violation itself (zeta)."""
+    clip_damping: bool = False
+    """Keep that price at 0 or above, as CAL does; the reference lets it reward cost when safe."""
+    cost_mask: Literal["task", "never"] = "task"
+    """Stop the targets of cost and variance where the task says so (as CAL does), or never."""
 
 
-class Targets(NamedTuple):
-    """What the critics are fitted to."""
+# The paper's runs, as far as it and their code say.
+SCHEDULE: Values = {
+    "warmup_steps": 500,
+    "updates_per_step": 1,
+    "update_every": 100,
+    "updates_cap": None,
+    "batch_size": 256,
+}
 
-    reward: jax.Array  # [B]
+
+def presets(task: Task) -> dict[str, Values]:
+    return baseline_presets(WCSACConfig, task, SCHEDULE)
+
+
+class CostTargets(NamedTuple):
+    """What the critics of cost and variance are fitted to."""
+
     cost: jax.Array  # [B]
     variance: jax.Array  # [B]
     clipped: jax.Array  # share of the variances that had to be
 
 
-class Improvement(NamedTuple):
-    """The policy after its step, and what the dual variables and the record need of it."""
+def wcsac(config: WCSACConfig, spec: types.Spec) -> types.Algorithm:
+    optimiser = networks.adam(config.learning_rate)
 
-    policy: Trained
-    violation: jax.Array
-    cost_weight: jax.Array
-    entropy: jax.Array
-
-
-def wcsac(config: WCSACConfig, spec: Spec) -> Algorithm:
-    optimiser = adam(config.learning_rate)
-    policy = tanh_gaussian(spec, config.hidden)
-
-    def critic(size: int, **options: Any) -> Any:
-        return q_ensemble(
+    def critic(size: int, **options: Any) -> critics.Critic:
+        return critics.q_ensemble(
             spec,
             config.hidden,
-            STYLES["relu-xavier"],
+            networks.STYLES["relu-xavier"],
             size=size,
             optimiser=optimiser,
             target_rate=config.target_rate,
@@ -82,125 +82,95 @@ def wcsac(config: WCSACConfig, spec: Spec) -> Algorithm:
         )
 
     rewards, costs = critic(2), critic(1)
-    variances = critic(1, output=positive, error=wasserstein)
-    temperature = softplus_ascent(optimiser, math.log(2.0))
-    multiplier = softplus_ascent(adam(config.multiplier_learning_rate), math.log(2.0))
-    target_entropy = config.target_entropy
-    if target_entropy is None:
-        target_entropy = -float(spec.action_size)
+    variances = critic(1, output=critics.positive, error=critics.wasserstein)
+    multiplier = multipliers.softplus_ascent(
+        networks.adam(config.multiplier_learning_rate), math.log(2.0)
+    )
+    floor = config.target_entropy
+    parts = soft.soft_actor_critic(
+        spec,
+        policies.tanh_gaussian(spec, config.hidden),
+        {"rewards": rewards, "costs": costs, "variances": variances},
+        multipliers.softplus_ascent(optimiser, math.log(2.0)),
+        multiplier,
+        optimiser=optimiser,
+        discount=config.discount,
+        target_entropy=-float(spec.action_size) if floor is None else floor,
+        seen=lambda action: policies.in_environment_units(spec, action),
+    )
 
-    def init(key: jax.Array) -> WCSACState:
-        key_policy, key_rewards, key_costs, key_variances = jax.random.split(key, 4)
-        return WCSACState(
-            policy=start(policy.init(key_policy), optimiser),
-            rewards=rewards.init(key_rewards),
-            costs=costs.init(key_costs),
-            variances=variances.init(key_variances),
-            temperature=temperature.init(),
-            multiplier=multiplier.init(),
-            updates=jnp.zeros((), jnp.int32),
-        )
-
-    def cost_at_risk(state: WCSACState, *inputs: jax.Array) -> jax.Array:
+    def cost_at_risk(state: soft.SoftState, *inputs: jax.Array) -> jax.Array:
         mean = costs.values(state.costs, *inputs)[0]
         variance = variances.values(state.variances, *inputs)[0]
-        return conditional_value_at_risk(mean, variance, config.risk_level)
+        return critics.conditional_value_at_risk(mean, variance, config.risk_level)
 
-    def bootstrap(state: WCSACState, batch: Transition, key: jax.Array) -> Targets:
-        """One step ahead, to one sample of what the policy would do there."""
-        sample = policy.sample(state.policy.params, batch.next_observation, key)
-        then = batch.next_observation, in_environment_units(spec, sample.action)
-        now = batch.observation, in_environment_units(spec, batch.action)
-
-        reward = jnp.min(rewards.target_values(state.rewards, *then), axis=0)
-        reward = reward - temperature.value(state.temperature) * sample.log_density
-        following = NextReturn(
+    def cost_targets(
+        state: soft.SoftState, batch: types.Transition, following: soft.Following
+    ) -> CostTargets:
+        then = following.observation, following.action
+        on_task = config.cost_mask == "task"
+        ahead = critics.NextReturn(
             mean=costs.target_values(state.costs, *then)[0],
             variance=variances.target_values(state.variances, *then)[0],
-            continues=batch.cost_continues
-            if config.cost_mask == "task"
-            else jnp.ones_like(batch.cost_continues),
+            continues=batch.cost_continues if on_task else jnp.ones_like(batch.cost_continues),
         )
-        cost = batch.cost + config.cost_discount * following.continues * following.mean
-        mean = costs.values(state.costs, *now)[0]
-        variance = variance_target(batch.cost, config.cost_discount, following, mean)
-        bounded = jnp.clip(variance, VARIANCE_MIN, VARIANCE_MAX)
-        return Targets(
-            reward=batch.reward + config.discount * batch.reward_continues * reward,
-            cost=cost,
+        mean = costs.values(state.costs, batch.observation, parts.seen(batch.action))[0]
+        variance = critics.variance_target(batch.cost, config.cost_discount, ahead, mean)
+        bounded = jnp.clip(variance, critics.VARIANCE_MIN, critics.VARIANCE_MAX)
+        return CostTargets(
+            cost=batch.cost + config.cost_discount * ahead.continues * ahead.mean,
             variance=bounded,
             clipped=jnp.mean(bounded != variance),
         )
 
-    def improve(state: WCSACState, batch: Transition, key: jax.Array) -> Improvement:
-        """The policy trades entropy and reward against cost at risk, whose weight grows with the
-        violation. That weight is a number to the policy's gradient, not a path.
-        """
-        now = batch.observation
-        alpha = temperature.value(state.temperature)
-        taken = cost_at_risk(state, now, in_environment_units(spec, batch.action))
-        violation = jnp.mean(taken) - spec.cost_budget
-        weight = multiplier.value(state.multiplier) + config.damping * violation
-        if config.clip_damping:
-            weight = rectify(multiplier.value(state.multiplier), violation, config.damping)
-
-        def loss(params: Params) -> tuple[jax.Array, jax.Array]:
-            sample = policy.sample(params, now, key)
-            action = in_environment_units(spec, sample.action)
-            reward = jnp.min(rewards.values(state.rewards, now, action), axis=0)
-            cost = cost_at_risk(state, now, action)
-            total = jnp.mean(alpha * sample.log_density - reward + weight * cost)
-            return total, -jnp.mean(sample.log_density)
-
-        improved, entropy = descend(loss, state.policy, optimiser)
-        return Improvement(improved, violation, weight, entropy)
-
     def step(
-        state: WCSACState, batch: Transition, key: jax.Array, index: jax.Array
-    ) -> tuple[WCSACState, Metrics]:
+        state: soft.SoftState, batch: types.Transition, key: jax.Array, index: jax.Array
+    ) -> tuple[soft.SoftState, types.Metrics]:
         key_next, key_now = jax.random.split(key)
+        now = batch.observation
 
-        # Critics first, each towards its own target.
-        inputs = batch.observation, in_environment_units(spec, batch.action)
-        targets = bootstrap(state, batch, key_next)
-        new_rewards, reward_error = rewards.fit(state.rewards, targets.reward[None], *inputs)
-        new_costs, cost_error = costs.fit(state.costs, targets.cost[None], *inputs)
-        new_variances, spread_error = variances.fit(
-            state.variances, targets.variance[None], *inputs
+        # Critics first, each towards its own target, one sampled action ahead.
+        following = parts.follow(state, batch, key_next)
+        targets = cost_targets(state, batch, following)
+        state, errors = parts.fit(
+            state,
+            batch,
+            rewards=parts.reward_target(state, batch, following)[None],
+            costs=targets.cost[None],
+            variances=targets.variance[None],
         )
 
-        # Then the policy, against the critics just learned.
-        state = state._replace(rewards=new_rewards, costs=new_costs, variances=new_variances)
-        improved = improve(state, batch, key_now)
+        # Then the policy, against the critics just learned: it trades entropy and reward against
+        # cost at risk, whose weight grows with the violation.
+        price_before = multiplier.value(state.multiplier)
+        violation = jnp.mean(cost_at_risk(state, now, parts.seen(batch.action))) - spec.cost_budget
+        weight = price_before + config.damping * violation
+        if config.clip_damping:
+            weight = multipliers.rectify(price_before, violation, config.damping)
+
+        def price(action: jax.Array) -> soft.Price:
+            return soft.Price(cost_at_risk(state, now, action), weight, violation)
+
+        improved = parts.improve(state, now, key_now, price)
 
         # The dual variables answer to their constraints; the bootstrap copies drift.
-        new_state = WCSACState(
-            policy=improved.policy,
-            rewards=rewards.track(new_rewards),
-            costs=costs.track(new_costs),
-            variances=variances.track(new_variances),
-            temperature=temperature.update(state.temperature, target_entropy - improved.entropy),
-            multiplier=multiplier.update(state.multiplier, improved.violation),
-            updates=state.updates + 1,
-        )
+        new_state = parts.advance(state, improved, multiplier.update(state.multiplier, violation))
         return new_state, {
-            "reward_critic_error": reward_error,
-            "cost_critic_error": cost_error,
-            "spread_error": spread_error,
+            **errors,
+            **parts.metrics(new_state, improved),
             "variance_target": jnp.mean(targets.variance),
             "variance_clipped": targets.clipped,
-            "cost_estimate": improved.violation + spec.cost_budget,
-            "violation": improved.violation,
-            "cost_weight": improved.cost_weight,
-            "multiplier": multiplier.value(new_state.multiplier),
-            "temperature": temperature.value(new_state.temperature),
-            "entropy": improved.entropy,
+            "cost_weight": weight,
         }
 
-    def act(state: WCSACState, observation: jax.Array, key: jax.Array) -> jax.Array:
-        return policy.sample(state.policy.params, observation, key).action
+    return parts.algorithm(step)
 
-    def act_greedily(state: WCSACState, observation: jax.Array) -> jax.Array:
-        return policy.mode(state.policy.params, observation)
 
-    return Algorithm(init, act, act_greedily, over_minibatches(step))
+WCSAC = Entry(
+    name="wcsac",
+    summary="SAC that bounds the mean of the worst outcomes",
+    build=wcsac,
+    config=WCSACConfig,
+    schedule=OffPolicySchedule,
+    presets=presets,
+)

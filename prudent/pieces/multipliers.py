@@ -13,6 +13,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from prudent.pieces.networks import adam
+
 
 class Multiplier(NamedTuple):
     init: Callable[[], Any]
@@ -97,10 +99,19 @@ def pid(proportional: float, integral: float, derivative: float) -> Multiplier:
 def fixed(value: float) -> Multiplier:
     """A penalty that never moves; 0 ignores the constraint."""
     return Multiplier(
-        init=lambda: jnp.asarray(value, jnp.result_type(float)),
-        value=lambda state: state,
+        init=lambda: (),
+        value=lambda state: jnp.asarray(value, jnp.result_type(float)),
         update=lambda state, violation: state,
     )
+
+
+ASCENTS: dict[str, Callable[[float, float], Multiplier]] = {  # rate, initial value
+    "log_adam": lambda rate, initial: log_ascent(adam(rate), initial),
+    "softplus_adam": lambda rate, initial: softplus_ascent(adam(rate), initial),
+    "projected_adam": lambda rate, initial: projected_ascent(adam(rate), initial),
+    "projected_sgd": lambda rate, initial: projected_ascent(optax.sgd(rate), initial),
+    "fixed": lambda rate, initial: fixed(initial),
+}
 
 
 def rectify(multiplier: jax.Array, violation: jax.Array, convexity: float) -> jax.Array:

@@ -18,9 +18,9 @@ class Network(NamedTuple):
 
 
 class Style(NamedTuple):
-    """How a network is shaped besides its sizes: between the layers, and at birth."""
+    """What a network is besides its sizes: its activation and its initial weights."""
 
-    activation: Callable[[jax.Array], jax.Array]
+    activation: str  # a name in ACTIVATIONS
     draw: Callable[..., jax.Array]  # key, shape -> numbers of the initial distribution, unscaled
     scale: Callable[[int, int], float]  # inputs, outputs -> their scale in that layer
     bias: bool = False  # biases drawn as the weights are, instead of zeros
@@ -46,28 +46,34 @@ def _silu_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[ja
     return y, (slope + y * (1.0 - slope)) * change
 
 
+ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
+    "relu": jax.nn.relu,
+    "silu": silu,
+    "tanh": jnp.tanh,
+}
+
 STYLES = {
     # Xavier-uniform.
     "relu-xavier": Style(
-        activation=jax.nn.relu,
+        activation="relu",
         draw=lambda key, shape: jax.random.uniform(key, shape, minval=-1.0, maxval=1.0),
         scale=lambda inputs, outputs: math.sqrt(6.0 / (inputs + outputs)),
     ),
     # Xavier-normal.
     "relu-xavier-normal": Style(
-        activation=jax.nn.relu,
+        activation="relu",
         draw=jax.random.normal,
         scale=lambda inputs, outputs: math.sqrt(2.0 / (inputs + outputs)),
     ),
     # Normal with standard deviation 1 / (2 sqrt(inputs)).
     "silu-normal": Style(
-        activation=silu,
+        activation="silu",
         draw=jax.random.normal,
         scale=lambda inputs, outputs: 0.5 / math.sqrt(inputs),
     ),
 }
 _TANH = Style(
-    activation=jnp.tanh,
+    activation="tanh",
     draw=STYLES["relu-xavier"].draw,
     scale=lambda inputs, outputs: 1.0 / math.sqrt(inputs),
     bias=True,
@@ -79,7 +85,7 @@ STYLES |= {"tanh-uniform": _TANH, "tanh-uniform-small": _TANH._replace(output_sc
 def mlp(sizes: Sequence[int], style: Style, heads: int = 1) -> Network:
     """Dense layers with the activation between them; leading axes of the input are batch.
 
-    `heads` output layers of `sizes[-1]` units are born independently and stand side by side.
+    `heads` output layers of `sizes[-1]` units are initialised independently and stand side by side.
     """
     *hidden_shapes, (last, outputs) = pairwise(sizes)
     shapes = [*hidden_shapes, (last, heads * outputs)]
@@ -108,9 +114,9 @@ def mlp(sizes: Sequence[int], style: Style, heads: int = 1) -> Network:
         return params
 
     def apply(params: Params, x: jax.Array) -> jax.Array:
-        leading = (None,) * (x.ndim - 1)
+        leading, activation = (None,) * (x.ndim - 1), ACTIVATIONS[style.activation]
         for layer in params[:-1]:
-            x = style.activation(x @ layer["weight"] + layer["bias"][leading])
+            x = activation(x @ layer["weight"] + layer["bias"][leading])
         return x @ params[-1]["weight"] + params[-1]["bias"][leading]
 
     return Network(init, apply)

@@ -16,7 +16,13 @@ import jax.numpy as jnp
 import optax
 from jax.flatten_util import ravel_pytree
 
-from prudent.configs import OnPolicyConfig
+from prudent.configs import (
+    CostAdvantageConfig,
+    FirstOrderConfig,
+    LagrangianConfig,
+    OnPolicyConfig,
+    SecondOrderConfig,
+)
 from prudent.pieces.advantages import centred, generalised_advantages, standardised
 from prudent.pieces.critics import Value, value_function
 from prudent.pieces.multipliers import Multiplier, projected_ascent
@@ -24,7 +30,7 @@ from prudent.pieces.networks import STYLES, Trained, adam, clipped_adam, descend
 from prudent.pieces.policies import Gaussian, divergence, gaussian
 from prudent.pieces.surrogates import clipped_ratio, penalised, plain_ratio
 from prudent.pieces.trust_region import fisher_product, line_search, natural_step
-from prudent.pieces.types import Algorithm, Metrics, Params, Rollout, Spec
+from prudent.pieces.types import Algorithm, Metrics, Params, PolicyNetwork, Rollout, Spec
 
 
 class ActorCritic(NamedTuple):
@@ -74,7 +80,6 @@ Step = Callable[[ActorCritic, Batch], tuple[ActorCritic, Metrics]]
 def make_parts(config: OnPolicyConfig, spec: Spec, remaining: float | jax.Array = 1.0) -> Parts:
     """`remaining`, the share of the run still to come, is what decaying rates are scaled by."""
     style = STYLES[config.initial_weights]
-    slower = remaining if config.rate_decay != "none" else 1.0
     critics_slower = remaining if config.rate_decay == "all" else 1.0
     critic_optimiser = clipped_adam(
         config.critic_learning_rate * critics_slower, config.max_critic_gradient_norm
@@ -91,10 +96,19 @@ def make_parts(config: OnPolicyConfig, spec: Spec, remaining: float | jax.Array 
 
     return Parts(
         policy=gaussian(spec, config.hidden, style, config.initial_log_std),
-        optimiser=clipped_adam(config.policy_learning_rate * slower, config.max_gradient_norm),
+        optimiser=policy_optimiser(config, remaining),
         rewards=value(),
         costs=value(),
     )
+
+
+def policy_optimiser(
+    config: OnPolicyConfig, remaining: float | jax.Array
+) -> optax.GradientTransformation:
+    if not isinstance(config, FirstOrderConfig):  # a second-order step needs none
+        return optax.identity()
+    slower = remaining if config.rate_decay != "none" else 1.0
+    return clipped_adam(config.policy_learning_rate * slower, config.max_gradient_norm)
 
 
 def flat(array: jax.Array) -> jax.Array:
@@ -105,32 +119,29 @@ def estimate(config: OnPolicyConfig, parts: Parts, state: ActorCritic, rollout: 
     """Advantages and value targets of reward and cost; the combination is left open."""
     now, then = rollout.observation, rollout.next_observation
 
-    def judged(
-        critic: Value,
-        trained: Trained,
-        signal: jax.Array,
-        continues: jax.Array,
-        decay: tuple[float, float],
-    ) -> tuple[jax.Array, jax.Array]:
-        values, next_values = (critic.values(trained, seen) for seen in (now, then))
-        found = generalised_advantages(signal, values, next_values, continues, rollout.ends, decay)
-        return found, found + values
+    def values(critic: Value, trained: Trained) -> tuple[jax.Array, jax.Array]:
+        return critic.values(trained, now), critic.values(trained, then)
 
-    reward, reward_target = judged(
-        parts.rewards,
-        state.rewards,
+    reward_values, next_rewards = values(parts.rewards, state.rewards)
+    cost_values, next_costs = values(parts.costs, state.costs)
+    reward = generalised_advantages(
         rollout.reward,
+        reward_values,
+        next_rewards,
         rollout.reward_continues,
+        rollout.ends,
         (config.discount, config.trace_decay),
     )
-    cost, cost_target = judged(
-        parts.costs,
-        state.costs,
+    cost = generalised_advantages(
         rollout.cost,
+        cost_values,
+        next_costs,
         rollout.cost_continues,
+        rollout.ends,
         (config.cost_discount, config.cost_trace_decay),
     )
-    cost_scaled = standardised(cost, 1e-6) if config.standardise_cost else centred(cost)
+    standardise_cost = isinstance(config, CostAdvantageConfig) and config.standardise_cost
+    cost_scaled = standardised(cost, 1e-6) if standardise_cost else centred(cost)
     reward_scaled = standardised(reward) if config.standardise_reward else centred(reward)
     density = parts.policy.log_density(state.policy.params, now, rollout.action)
     nothing = jnp.zeros_like(reward)
@@ -140,8 +151,8 @@ def estimate(config: OnPolicyConfig, parts: Parts, state: ActorCritic, rollout: 
         log_density=flat(density),
         reward_advantage=flat(reward_scaled),
         cost_advantage=flat(cost_scaled),
-        reward_target=flat(reward_target),
-        cost_target=flat(cost_target),
+        reward_target=flat(reward + reward_values),
+        cost_target=flat(cost + cost_values),
         advantage=flat(nothing),
         weight=flat(nothing + 1.0),
     )
@@ -162,15 +173,15 @@ def fit_critics(parts: Parts, state: ActorCritic, batch: Batch) -> tuple[ActorCr
     return state._replace(rewards=rewards, costs=costs), errors
 
 
-def shuffled(order: jax.Array, lots: jax.Array) -> jax.Array:
-    """`order`, of the numbers below B, in the order of lots [B], random bits.
+def shuffled(order: jax.Array, bits: jax.Array) -> jax.Array:
+    """A permutation of `order`, of the numbers below B, by sorting random bits [B].
 
     Whole numbers sort many times faster than floats with an index beside them, so the index takes
-    the low bits of the lot. Where the bits left for chance are equal, the order before decides.
+    the low bits. Where the bits left for chance are equal, the order before decides.
     """
-    rows = len(lots)
+    rows = len(bits)
     low = jnp.uint32(2 ** (rows - 1).bit_length() - 1)
-    return order[jnp.sort((lots & ~low) | jnp.arange(rows, dtype=jnp.uint32)) & low]
+    return order[jnp.sort((bits & ~low) | jnp.arange(rows, dtype=jnp.uint32)) & low]
 
 
 def minibatches(batch: Batch, order: jax.Array, size: int) -> Batch:
@@ -189,15 +200,17 @@ def minibatches(batch: Batch, order: jax.Array, size: int) -> Batch:
 def in_passes(
     config: OnPolicyConfig,
     step: Step,
-    moved: Callable[[ActorCritic], jax.Array],
+    distance: Callable[[ActorCritic], jax.Array],
     state: ActorCritic,
     epoch: Epoch,
 ) -> tuple[ActorCritic, Metrics]:
-    """Up to `passes` times over the data, until a pass has moved the policy too far."""
+    """Up to `passes` times over the data, until the policy's `distance` from the old one is too
+    large after a pass.
+    """
     rows = epoch.batch.weight.shape[0]
     # One draw for all passes: a program of many draws takes long to compile. And one for the order
-    # before the first pass, so that chance decides there too where lots are equal.
-    lots = jax.random.bits(epoch.key, (1 + config.passes, rows), jnp.uint32)
+    # before the first pass, so that chance decides there too where bits are equal.
+    bits = jax.random.bits(epoch.key, (1 + config.passes, rows), jnp.uint32)
 
     def one_pass(state: ActorCritic, order: jax.Array) -> tuple[ActorCritic, Metrics]:
         data = minibatches(epoch.batch, order, config.batch_size)
@@ -205,24 +218,24 @@ def in_passes(
         return state, {name: jnp.mean(values) for name, values in metrics.items()}
 
     def unfinished(loop: Any) -> jax.Array:
-        _, _, count, distance, _ = loop
-        return (count < config.passes) & (distance <= config.max_divergence)
+        _, _, count, reached, _ = loop
+        return (count < config.passes) & (reached <= config.max_divergence)
 
     def advance(loop: Any) -> Any:
         state, order, count, _, _ = loop
-        order = shuffled(order, lots[count + 1])
+        order = shuffled(order, bits[count + 1])
         state, metrics = one_pass(state, order)
-        return state, order, count + 1, moved(state), metrics
+        return state, order, count + 1, distance(state), metrics
 
-    order, count = shuffled(jnp.arange(rows), lots[0]), jnp.zeros((), jnp.int32)
+    order, count = shuffled(jnp.arange(rows), bits[0]), jnp.zeros((), jnp.int32)
     shapes = jax.eval_shape(one_pass, state, order)[1]
     nothing = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
     loop = state, order, count, jnp.zeros_like(epoch.cost_weight), nothing
-    state, _, count, distance, metrics = jax.lax.while_loop(unfinished, advance, loop)
-    return state, {**metrics, "divergence": distance, "passes": count.astype(distance.dtype)}
+    state, _, count, reached, metrics = jax.lax.while_loop(unfinished, advance, loop)
+    return state, {**metrics, "divergence": reached, "passes": count.astype(reached.dtype)}
 
 
-def by_passes(config: OnPolicyConfig, clip: float | None = None) -> Improve:
+def by_passes(config: FirstOrderConfig, clip: float | None = None) -> Improve:
     """Critics and policy together, minibatch by minibatch; `clip` None leaves the ratio free."""
 
     def improve(state: ActorCritic, epoch: Epoch) -> tuple[ActorCritic, Metrics]:
@@ -243,17 +256,17 @@ def by_passes(config: OnPolicyConfig, clip: float | None = None) -> Improve:
             policy, _ = descend(loss, state.policy, parts.optimiser)
             return state._replace(policy=policy), errors
 
-        def moved(state: ActorCritic) -> jax.Array:
+        def distance(state: ActorCritic) -> jax.Array:
             new = parts.policy.normal(state.policy.params, seen)
             from_old = config.divergence == "from_old"
             return jnp.mean(divergence(old, new) if from_old else divergence(new, old))
 
-        return in_passes(config, step, moved, state, epoch)
+        return in_passes(config, step, distance, state, epoch)
 
     return improve
 
 
-def by_natural_gradient(config: OnPolicyConfig, search: bool) -> Improve:
+def by_natural_gradient(config: SecondOrderConfig, search: bool) -> Improve:
     """One second-order step of the policy, with a line search or without; then the critics."""
 
     def improve(state: ActorCritic, epoch: Epoch) -> tuple[ActorCritic, Metrics]:
@@ -265,16 +278,16 @@ def by_natural_gradient(config: OnPolicyConfig, search: bool) -> Improve:
             ratio = probability_ratio(parts.policy, unravel(theta), batch)
             return jnp.mean(plain_ratio(ratio, batch.advantage))
 
-        def moved(theta: jax.Array) -> jax.Array:
+        def distance(theta: jax.Array) -> jax.Array:
             new = parts.policy.normal(unravel(theta), batch.observation)
             # Averaged over action dimensions too: the reference's unit of `max_divergence`.
             return jnp.mean(divergence(old, new)) / batch.action.shape[-1]
 
         def acceptable(theta: jax.Array) -> jax.Array:
-            within = moved(theta) <= config.max_divergence
+            within = distance(theta) <= config.max_divergence
             return within & (gain(theta) >= gain(here))
 
-        product = fisher_product(moved, here, config.damping)
+        product = fisher_product(distance, here, config.damping)
         step = natural_step(product, jax.grad(gain)(here), config.max_divergence)
         there = line_search(acceptable, here, step) if search else here + step
         state = state._replace(policy=state.policy._replace(params=unravel(there)))
@@ -286,12 +299,12 @@ def by_natural_gradient(config: OnPolicyConfig, search: bool) -> Improve:
             state,
             epoch,
         )
-        return state, {**metrics, "divergence": moved(there)}
+        return state, {**metrics, "divergence": distance(there)}
 
     return improve
 
 
-def adaptive(config: OnPolicyConfig) -> Multiplier:
+def adaptive(config: LagrangianConfig) -> Multiplier:
     """The Lagrange multiplier by gradient ascent on λ (J_C - budget), kept within its bounds."""
     rate = config.multiplier_learning_rate
     optimiser = adam(rate) if config.multiplier == "projected_adam" else optax.sgd(rate)
@@ -348,4 +361,7 @@ def on_policy(
     def act_greedily(state: ActorCritic, observation: jax.Array) -> jax.Array:
         return policy.mode(state.policy.params, observation)
 
-    return Algorithm(init, act, act_greedily, update)
+    def network(state: ActorCritic) -> PolicyNetwork:
+        return policy.network(state.policy.params)
+
+    return Algorithm(init, act, act_greedily, update, network)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from prudent.pieces.networks import STYLES, Style, mlp
-from prudent.pieces.types import Params, Spec
+from prudent.pieces.types import Params, PolicyNetwork, Spec
 
 LOG_STD_MIN, LOG_STD_MAX = -20.0, 2.0
 
@@ -25,6 +25,7 @@ class Policy(NamedTuple):
     init: Callable[[jax.Array], Params]
     sample: Callable[[Params, jax.Array, jax.Array], Sample]  # params, observation, key
     mode: Callable[[Params, jax.Array], jax.Array]  # params, observation -> action
+    network: Callable[[Params], PolicyNetwork]  # what makes the mode
 
 
 def in_environment_units(spec: Spec, action: jax.Array) -> jax.Array:
@@ -55,7 +56,10 @@ def tanh_gaussian(spec: Spec, hidden: Sequence[int], style: str = "relu-xavier")
     def mode(params: Params, observation: jax.Array) -> jax.Array:
         return jnp.tanh(moments(params, observation)[0])
 
-    return Policy(network.init, sample, mode)
+    def layers(params: Params) -> PolicyNetwork:
+        return PolicyNetwork(params, STYLES[style].activation, head="tanh")
+
+    return Policy(network.init, sample, mode, layers)
 
 
 class Normal(NamedTuple):
@@ -81,6 +85,7 @@ class Gaussian(NamedTuple):
     mode: Callable[[Params, jax.Array], jax.Array]  # params, observation -> action
     log_density: Callable[[Params, jax.Array, jax.Array], jax.Array]  # params, obs, act -> [...]
     entropy: Callable[[Params], jax.Array]
+    network: Callable[[Params], PolicyNetwork]  # what makes the mode, and the noise around it
 
 
 def gaussian(
@@ -117,7 +122,10 @@ def gaussian(
     def mode(params: Params, observation: jax.Array) -> jax.Array:
         return jnp.clip(normal(params, observation).mean, -1.0, 1.0)
 
-    return Gaussian(init, normal, sample, mode, log_density, entropy)
+    def layers(params: Params) -> PolicyNetwork:
+        return PolicyNetwork(params["mean"], style.activation, "clip", params["log_std"])
+
+    return Gaussian(init, normal, sample, mode, log_density, entropy, layers)
 
 
 class Moments(NamedTuple):
@@ -132,6 +140,7 @@ class ConditionalGaussian(NamedTuple):
 
     init: Callable[[jax.Array], Params]
     moments: Callable[[Params, jax.Array], Moments]  # params, observation
+    network: Callable[[Params], PolicyNetwork]  # what makes the mean
 
 
 def full_gaussian(spec: Spec, hidden: Sequence[int], style: str) -> ConditionalGaussian:
@@ -149,7 +158,10 @@ def full_gaussian(spec: Spec, hidden: Sequence[int], style: str) -> ConditionalG
         empty = jnp.zeros((*entries.shape[:-1], size, size), entries.dtype)
         return Moments(mean, empty.at[..., rows, columns].set(entries))
 
-    return ConditionalGaussian(network.init, moments)
+    def layers(params: Params) -> PolicyNetwork:
+        return PolicyNetwork(params, STYLES[style].activation, head="sigmoid")
+
+    return ConditionalGaussian(network.init, moments, layers)
 
 
 def diagonal_gaussian(spec: Spec, hidden: Sequence[int], style: str) -> ConditionalGaussian:
@@ -162,7 +174,10 @@ def diagonal_gaussian(spec: Spec, hidden: Sequence[int], style: str) -> Conditio
         std = jnp.exp(jnp.clip(log_std, LOG_STD_MIN, LOG_STD_MAX))
         return Moments(jnp.tanh(mean), jnp.vectorize(jnp.diag, signature="(n)->(n,n)")(std))
 
-    return ConditionalGaussian(network.init, moments)
+    def layers(params: Params) -> PolicyNetwork:
+        return PolicyNetwork(params, STYLES[style].activation, head="tanh")
+
+    return ConditionalGaussian(network.init, moments, layers)
 
 
 def perturbed(moments: Moments, noise: jax.Array) -> jax.Array:

@@ -22,12 +22,12 @@ def penalised(
 
 
 def barrier(violation: jax.Array, strength: float, cap: float) -> jax.Array:
-    """Slope of the log barrier, strength / (budget - cost); `cap` beyond 1 and where it is broken.
+    """Slope of the log barrier, strength / (budget - cost), up to `cap`, also where it is broken.
 
     The logarithm itself is undefined where the budget is broken and explodes where it is met.
     """
     slope = strength / (1e-8 - violation)
-    return jnp.where((slope < 0.0) | (slope > 1.0), cap, slope)
+    return jnp.where((slope < 0.0) | (slope > cap), cap, slope)
 
 
 def projection_coefficient(discount: float, trace: float) -> float:

@@ -1,4 +1,4 @@
-"""The few containers every module shares: arrays in NamedTuples."""
+"""The containers that pieces, algorithms and training share: arrays in NamedTuples."""
 
 from collections.abc import Callable
 from itertools import accumulate
@@ -46,13 +46,43 @@ class Spec(NamedTuple):
     action_centre: tuple[float, ...]
 
 
+class Minibatches(NamedTuple):
+    """What an off-policy update learns from: some updates of a block, in order."""
+
+    batches: Transition  # [updates, batch, ...]
+    first: jax.Array | int = 0  # how many updates of the block came before
+
+
+class ObservationScale(NamedTuple):
+    """How observations are brought to scale: (x - mean) / deviation, then clipped."""
+
+    mean: Any  # [obs]
+    deviation: Any  # [obs]
+    largest: float  # the bound on both sides
+
+
+class PolicyNetwork(NamedTuple):
+    """A policy as plain layers, so that it can act outside JAX.
+
+    The greedy action is `head` of the first outputs. `prudent.exported` knows the names.
+    """
+
+    layers: Any  # in order, each {"weight": [in, out], "bias": [out]}
+    activation: str  # between the layers
+    head: str  # from the first outputs to an action in [-1, 1]
+    log_std: Any = None  # [act], where exploring adds noise that no observation changes
+    scaling: ObservationScale | None = None  # of observations, before the first layer
+
+
 class Algorithm(NamedTuple):
-    """Four pure functions: the whole interface between an algorithm and the rest."""
+    """Five pure functions: the whole interface between an algorithm and the rest."""
 
     init: Callable[[jax.Array], Any]  # key -> state
     act: Callable[..., jax.Array]  # state, observation, key -> action, exploring
     act_greedily: Callable[..., jax.Array]  # state, observation -> action, evaluating
-    update: Callable[..., tuple[Any, Metrics]]  # state, data, key, first=0 -> state, metrics
+    # state, data (Minibatches or a Rollout), key -> state, metrics
+    update: Callable[[Any, Any, jax.Array], tuple[Any, Metrics]]
+    network: Callable[[Any], PolicyNetwork]  # state -> what acts greedily
 
 
 def row_width(observation_size: int, action_size: int) -> int:
@@ -69,17 +99,25 @@ def transition_from_row(row: jax.Array, observation_size: int, action_size: int)
 
 
 def over_minibatches(step: Callable[..., tuple[Any, Metrics]]) -> Callable[..., Any]:
-    """Turn `step(state, batch, key, index)` into an update over data [updates, batch, ...].
+    """Turn `step(state, batch, key, index)` into an update over minibatches.
 
-    The index counts within one block of updates, of which this call makes those from `first` on.
+    The index counts within one block of updates, of which this call makes some.
     """
 
-    def update(
-        state: Any, data: Transition, key: jax.Array, first: jax.Array | int = 0
-    ) -> tuple[Any, Metrics]:
-        updates = jax.tree.leaves(data)[0].shape[0]
-        inputs = data, jax.random.split(key, updates), first + jnp.arange(updates)
+    def update(state: Any, data: Minibatches, key: jax.Array) -> tuple[Any, Metrics]:
+        check_shapes(data.batches)
+        updates = data.batches.reward.shape[0]
+        inputs = data.batches, jax.random.split(key, updates), data.first + jnp.arange(updates)
         state, metrics = jax.lax.scan(lambda state, x: step(state, *x), state, inputs)
         return state, jax.tree.map(jnp.mean, metrics)
 
     return update
+
+
+def check_shapes(batches: Transition) -> None:
+    """That all fields have the same leading axes, [updates, batch]; once per trace."""
+    leading = batches.reward.shape
+    for name, array in batches._asdict().items():
+        vector = name in ("observation", "action", "next_observation")
+        if array.shape[: array.ndim - vector] != leading:
+            raise ValueError(f"{name} has shape {array.shape}, {leading} rows are needed")

@@ -45,6 +45,11 @@ def find_task(
     return Task(name, factory, horizon, Constraint(budget, bool(discounted)), summary="")
 
 
+def unknown_task(name: str) -> Task:
+    """Stands for a task of the user's own before its environment is made."""
+    return Task(name, make=gymnasium.make, horizon=1, constraint=Constraint(0.0, False), summary="")
+
+
 def _environment_factory(name: str) -> Callable[..., gymnasium.Env]:
     module, _, attribute = name.partition(":")
     if attribute and attribute.isidentifier():

@@ -30,5 +30,7 @@ class Task:
     summary: str
     # Environments of this task -> a function that steps them all; for those that gain by it.
     together: Callable[[list[gymnasium.Env]], StepTogether] | None = None
-    # Every episode starts from the same state, so greedy episodes are all alike (D-22).
+    # Every episode starts from the same state, so greedy episodes are all alike.
     deterministic_reset: bool = False
+    family: str = "other"  # "velocity" or "navigation", which the paper's settings tell apart
+    variant_of: str | None = None  # the task whose settings this one takes

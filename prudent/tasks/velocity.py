@@ -143,6 +143,7 @@ def velocity(
         constraint=Constraint(budget, discounted=True),
         summary=f"run with the {body}; the cost is its speed",
         together=partial(standing_together, healthy_reward) if body in STANDING else None,
+        family="velocity",
     )
 
 

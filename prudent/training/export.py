@@ -4,9 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from prudent.configs import CVPOConfig, OnPolicySchedule, Run
+from prudent.configs import Run
 from prudent.exported import ExportedPolicy, write_exported
-from prudent.training.normaliser import LARGEST
 from prudent.training.policy import Policy
 
 TRIALS, TOLERANCE = 256, 1e-4
@@ -14,21 +13,12 @@ TRIALS, TOLERANCE = 256, 1e-4
 
 def export_policy(policy: Policy, run: Run, path: Path) -> ExportedPolicy:
     """Write the policy, after making sure that what is written acts as the policy does."""
+    network = policy.network()
     arrays = {"action/scale": policy.scale, "action/centre": policy.centre}
-    if isinstance(run.schedule, OnPolicySchedule):
-        layers = policy.state.learner.policy.params["mean"]
-        scaling = policy.state.scaling
-        arrays |= {
-            "observation/mean": scaling.mean,
-            "observation/deviation": scaling.deviation,
-            "observation/largest": np.array(LARGEST),
-        }
-        form = {"activation": "tanh", "head": "clip"}
-    else:
-        layers = policy.state.policy.params
-        full = isinstance(run.config, CVPOConfig) and run.config.covariance == "full"
-        form = {"activation": "relu", "head": "sigmoid" if full else "tanh"}
-    for index, layer in enumerate(layers):
+    if network.scaling is not None:
+        arrays |= {f"observation/{name}": x for name, x in network.scaling._asdict().items()}
+    form = {"activation": network.activation, "head": network.head}
+    for index, layer in enumerate(network.layers):
         arrays |= {f"layers/{index}/{name}": array for name, array in layer.items()}
     about = {
         "algorithm": run.algorithm,
@@ -40,7 +30,7 @@ def export_policy(policy: Policy, run: Run, path: Path) -> ExportedPolicy:
     }
     plain = {name: np.asarray(array, np.float32) for name, array in arrays.items()}
     exported = ExportedPolicy(plain, {**form, **about})
-    check_agreement(policy, exported, len(layers[0]["weight"]))
+    check_agreement(policy, exported, len(network.layers[0]["weight"]))
     write_exported(path, plain, exported.about)
     return exported
 
@@ -48,6 +38,6 @@ def export_policy(policy: Policy, run: Run, path: Path) -> ExportedPolicy:
 def check_agreement(policy: Policy, exported: ExportedPolicy, observation_size: int) -> None:
     noise = np.random.default_rng(0).normal(size=(TRIALS, observation_size))
     observations = noise * 10.0 ** np.linspace(-2, 2, TRIALS)[:, None]  # small ones and large ones
-    apart = np.abs(policy(observations) - exported(observations)) / policy.scale
-    if not apart.max() <= TOLERANCE:
-        raise RuntimeError(f"the exported policy acts differently, by up to {apart.max():.2g}")
+    difference = np.abs(policy(observations) - exported(observations)) / policy.scale
+    if not difference.max() <= TOLERANCE:
+        raise RuntimeError(f"the exported policy acts differently, by up to {difference.max():.2g}")

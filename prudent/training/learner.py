@@ -6,12 +6,27 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from prudent.algorithms import build
-from prudent.configs import OffPolicySchedule, OnPolicySchedule, Run
-from prudent.pieces.types import Algorithm, Spec, row_width, transition_from_row
+from prudent.algorithms import find_algorithm
+from prudent.configs import OnPolicySchedule, Run
+from prudent.pieces.types import (
+    Algorithm,
+    Minibatches,
+    PolicyNetwork,
+    Spec,
+    row_width,
+    transition_from_row,
+)
 from prudent.tasks.adapter import AdaptedEnv
 from prudent.training.normaliser import normalising
+
+
+class Rows(NamedTuple):
+    """Minibatches as the replay hands them over."""
+
+    packed: Any  # [updates, batch, width]
+    first: Any = np.int32(0)  # how many updates of the block came before
 
 
 class Learner(NamedTuple):
@@ -23,7 +38,8 @@ class Learner(NamedTuple):
     act: Callable[..., jax.Array]  # state, observation, step -> unit action
     act_greedily: Callable[..., jax.Array]  # state, observations [N, obs] -> [N, act]
     sample: Callable[..., jax.Array]  # state, observations [N, obs], seed -> [N, act]
-    update: Callable[..., tuple[Any, jax.Array]]  # state, data, moment, ... -> state, metrics [M]
+    update: Callable[[Any, Any, int], tuple[Any, jax.Array]]  # state, data, moment -> metrics [M]
+    network: Callable[[Any], PolicyNetwork]
     metric_names: tuple[str, ...]
 
 
@@ -39,48 +55,39 @@ def make_spec(environment: AdaptedEnv, cost_budget: float) -> Spec:
 
 def build_for(run: Run, spec: Spec) -> Algorithm:
     """The run's algorithm, for observations as the environment gives them."""
-    algorithm: Algorithm = build(run.algorithm, run.config, spec)
+    algorithm: Algorithm = find_algorithm(run.algorithm).build(run.config, spec)
     if isinstance(run.schedule, OnPolicySchedule):
         return normalising(algorithm, spec.observation_size)
     return algorithm
 
 
-def compile_learner(
-    algorithm: Algorithm, spec: Spec, schedule: OffPolicySchedule, seed: int
-) -> Learner:
-    """For packed replay rows, [updates, batch, width]."""
-    width = row_width(spec.observation_size, spec.action_size)
-    return compiled(
-        algorithm,
-        seed,
-        lambda rows: transition_from_row(rows, spec.observation_size, spec.action_size),
-        jax.ShapeDtypeStruct((1, schedule.batch_size, width), jnp.float32),
-        COUNT,  # the index of the call's first update within its block
-    )
+def compile_for_rows(algorithm: Algorithm, spec: Spec, batch_size: int, seed: int) -> Learner:
+    """For packed replay rows."""
+    sizes = spec.observation_size, spec.action_size
+    rows = jax.ShapeDtypeStruct((1, batch_size, row_width(*sizes)), jnp.float32)
+
+    def unpacked(rows: Rows) -> Minibatches:
+        return Minibatches(transition_from_row(rows.packed, *sizes), rows.first)
+
+    return compiled(algorithm, seed, unpacked, Rows(rows, COUNT))
 
 
 COUNT = jax.ShapeDtypeStruct((), jnp.int32)
 
 
-def compiled(
-    algorithm: Algorithm, seed: int, read: Callable[[Any], Any], example: Any, *rest: Any
-) -> Learner:
-    """`read` turns what the loop hands over, such as `example`, into what the algorithm takes;
-    `rest` is like what its update takes besides.
-    """
+def compiled(algorithm: Algorithm, seed: int, read: Callable[[Any], Any], example: Any) -> Learner:
+    """`read` turns what the loop hands over, such as `example`, into what the algorithm takes."""
     # Keys are arguments, not constants of the compiled programs: all seeds share one compilation.
     key_init, key_act, key_update, key_evaluate = jax.random.split(jax.random.key(seed), 4)
 
     def learn(
-        state: Any, data: Any, key: jax.Array, moment: jax.Array, *rest: jax.Array
+        state: Any, data: Any, key: jax.Array, moment: jax.Array
     ) -> tuple[Any, dict[str, jax.Array]]:
-        return algorithm.update(state, read(data), jax.random.fold_in(key, moment), *rest)
+        return algorithm.update(state, read(data), jax.random.fold_in(key, moment))
 
     @partial(jax.jit, donate_argnums=0)
-    def update(
-        state: Any, data: Any, key: jax.Array, moment: jax.Array, *rest: jax.Array
-    ) -> tuple[Any, jax.Array]:
-        state, metrics = learn(state, data, key, moment, *rest)
+    def update(state: Any, data: Any, key: jax.Array, moment: jax.Array) -> tuple[Any, jax.Array]:
+        state, metrics = learn(state, data, key, moment)
         return state, jnp.stack([metrics[name] for name in sorted(metrics)])
 
     @jax.jit
@@ -88,12 +95,13 @@ def compiled(
         return algorithm.act(state, observation, jax.random.fold_in(key, step))
 
     state = jax.eval_shape(algorithm.init, key_init)
-    metrics = jax.eval_shape(learn, state, example, key_update, COUNT, *rest)[1]
+    metrics = jax.eval_shape(learn, state, example, key_update, COUNT)[1]
     return Learner(
         init=lambda: jax.jit(algorithm.init)(key_init),
         act=lambda state, observation, step: act(state, observation, key_act, step),
         act_greedily=jax.jit(algorithm.act_greedily),
         sample=lambda state, observations, step: act(state, observations, key_evaluate, step),
-        update=lambda state, data, moment, *rest: update(state, data, key_update, moment, *rest),
+        update=lambda state, data, moment: update(state, data, key_update, moment),
+        network=algorithm.network,
         metric_names=tuple(sorted(metrics)),
     )

@@ -10,7 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from prudent.pieces.types import Algorithm, Metrics, Rollout
+from prudent.pieces.types import (
+    Algorithm,
+    Metrics,
+    ObservationScale,
+    PolicyNetwork,
+    Rollout,
+)
 
 LARGEST, SMALLEST_DEVIATION = 5.0, 0.01
 _UPPER, _LOWER, _LEAST = map(np.array, (LARGEST, -LARGEST, SMALLEST_DEVIATION))  # as arrays: quick
@@ -40,23 +46,23 @@ class RunningScale:
             return self._see_one(batch[0])[None]
         seen, total = len(batch), self.count + len(batch)
         centre = batch.sum(axis=0) / seen
-        apart = centre - self.mean
-        self.mean += apart * (seen / total)
-        apart *= apart
-        apart *= self.count * seen / total
-        apart += ((batch - centre) ** 2).sum(axis=0)
-        self.squares += apart
+        delta = centre - self.mean
+        self.mean += delta * (seen / total)
+        delta *= delta
+        delta *= self.count * seen / total
+        delta += ((batch - centre) ** 2).sum(axis=0)
+        self.squares += delta
         self.count = total
         return self._to_scale(batch - self.mean)
 
     def _see_one(self, sample: np.ndarray) -> np.ndarray:
         """The same for [size] (Welford), where NumPy need not broadcast: twice as quick."""
         self.count += 1
-        apart = sample - self.mean
-        self.mean += apart / self.count
+        delta = sample - self.mean
+        self.mean += delta / self.count
         centred = sample - self.mean
-        apart *= centred
-        self.squares += apart
+        delta *= centred
+        self.squares += delta
         return sample if self.count == 1 else self._to_scale(centred)
 
     def see_all(self, batches: np.ndarray) -> np.ndarray:
@@ -64,13 +70,13 @@ class RunningScale:
         length, seen, _ = batches.shape
         # About the mean so far, lest large numbers cancel; before the first one any will do.
         about = self.mean if self.count else batches.mean(axis=(0, 1))
-        apart = batches - about
+        delta = batches - about
         totals = self.count + seen * np.arange(1, length + 1)[:, None]
-        sums = apart.sum(axis=1).cumsum(axis=0)  # [T, size]
+        sums = delta.sum(axis=1).cumsum(axis=0)  # [T, size]
         means = sums / totals
-        squares = self.squares + (apart**2).sum(axis=1).cumsum(axis=0) - sums * means
+        squares = self.squares + (delta**2).sum(axis=1).cumsum(axis=0) - sums * means
         squares = np.maximum(squares, 0.0)  # which rounding may undercut
-        scaled = (apart - means[:, None]) / _deviation(squares, np.maximum(totals, 2))[:, None]
+        scaled = (delta - means[:, None]) / _deviation(squares, np.maximum(totals, 2))[:, None]
         scaled = scaled.clip(-LARGEST, LARGEST)
         if totals[0] == 1:
             scaled[0] = batches[0]
@@ -129,4 +135,8 @@ def normalising(algorithm: Algorithm, observation_size: int) -> Algorithm:
         learner, metrics = algorithm.update(agent.learner, rollout, key)
         return agent._replace(learner=learner), metrics
 
-    return Algorithm(init, act, act_greedily, update)
+    def network(agent: Agent) -> PolicyNetwork:
+        scale = ObservationScale(agent.scaling.mean, agent.scaling.deviation, LARGEST)
+        return algorithm.network(agent.learner)._replace(scaling=scale)
+
+    return Algorithm(init, act, act_greedily, update, network)

@@ -1,36 +1,31 @@
 """The off-policy training loop: act, step, store, learn; now and then evaluate and save.
 
 Everything a run will do follows from its settings and its seed: the random key of step t is folded
-from t, an episode's reset seed from its index, and what changes is held in the `Session`, all of
+from t, an episode's reset seed from its index, and what changes is held in the session, all of
 which a checkpoint covers.
 """
 
 import math
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from prudent.configs import OffPolicySchedule, Run
+from prudent.configs import OffPolicySchedule
 from prudent.files import only_writer
-from prudent.tasks.task import Task
 from prudent.training.checkpoint import save_snapshot
-from prudent.training.monitor import (
-    check_finite,
-    check_metrics,
-    evaluate_and_record,
-    stop_on_signal,
-)
+from prudent.training.guards import check_finite, check_metrics
+from prudent.training.learner import Rows
+from prudent.training.progress import evaluate_and_record
 from prudent.training.replay import Discounts
-from prudent.training.reporter import Reporter
-from prudent.training.session import (
+from prudent.training.replay_collector import (
     Episode,
-    Session,
+    OffPolicySession,
     Warmup,
-    close_session,
-    open_session,
+    open_off_policy,
     save,
 )
+from prudent.training.session import Place, close_session
+from prudent.training.signals import stop_on_signal
 
 
 def updates_due(schedule: OffPolicySchedule, step: int, updates_this_epoch: int) -> bool:
@@ -70,37 +65,26 @@ def call_sizes(schedule: OffPolicySchedule, updates: int) -> list[int]:
     return sizes
 
 
-def check_schedule(schedule: OffPolicySchedule) -> None:
-    if schedule.replay_capacity < schedule.batch_size:
-        raise ValueError(
-            f"a replay of {schedule.replay_capacity} never holds a batch of {schedule.batch_size}; "
-            "choose a larger replay_capacity or a smaller batch_size"
-        )
-
-
-def train(run: Run, task: Task, folder: Path, reporter: Reporter, warmup: Warmup) -> dict[str, Any]:
+def train(place: Place, warmup: Warmup) -> dict[str, Any]:
     """Train until the schedule ends, going on from the folder's newest checkpoint if it has one.
 
     Returns the last line of `progress.jsonl`.
     """
-    assert isinstance(run.schedule, OffPolicySchedule)
-    check_schedule(run.schedule)
-    with only_writer(folder):
-        session = open_session(run, task, folder, reporter, warmup)
+    with only_writer(place.folder):
+        session = open_off_policy(place, warmup)
+        schedule, follow = session.collector.schedule, place.reporter.following
         try:
             with (
                 stop_on_signal(session),
-                reporter.following(
-                    session.step, session.schedule.steps, session.schedule.warmup_steps
-                ),
+                follow(session.step, schedule.steps, schedule.warmup_steps),
             ):
                 return run_to_end(session)
         finally:
             close_session(session)
 
 
-def run_to_end(session: Session) -> dict[str, Any]:
-    schedule = session.schedule
+def run_to_end(session: OffPolicySession) -> dict[str, Any]:
+    schedule = session.collector.schedule
     if session.step == schedule.steps:
         session.reporter.say(f"{session.folder}: all {schedule.steps} steps are done already")
     if session.step == 0 and not session.last_line:  # the warm-up came as logged transitions
@@ -122,11 +106,12 @@ def run_to_end(session: Session) -> dict[str, Any]:
     return session.last_line
 
 
-def take_step(session: Session) -> None:
+def take_step(session: OffPolicySession) -> None:
     """One environment step and the updates that are due after it."""
-    run, schedule, episode = session.run, session.schedule, session.episode
+    run, collector = session.run, session.collector
+    schedule, episode = collector.schedule, collector.episode
     before, observation = session.step, episode.observation
-    outcome = episode.step(session.environment, choose_action(session))
+    outcome = episode.step(collector.environment, choose_action(session))
     ends = outcome.terminated or outcome.truncated or len(episode.rewards) >= run.horizon
     if ends and not outcome.terminated and schedule.timeout_is_terminal:
         outcome = outcome._replace(reward_continues=0.0, cost_continues=0.0)
@@ -136,74 +121,78 @@ def take_step(session: Session) -> None:
         reward=outcome.reward,
         cost=outcome.cost,
     )
-    session.replay.add(observation, episode.actions[-1], outcome)
+    collector.replay.add(observation, episode.actions[-1], outcome)
 
     if before >= 0:
         if before % run.horizon == 0:
-            session.updates_this_epoch = 0
-        session.block_steps += 1
-        session.block_episodes += ends
+            collector.updates_this_epoch = 0
+        collector.block_steps += 1
+        collector.block_episodes += ends
         end_block(session)
     session.step = before + 1
     if ends:
         finish_episode(session)
 
 
-def choose_action(session: Session) -> np.ndarray:
-    observation = session.episode.observation
-    if session.step < 0 and session.warmup.policy is not None:
-        action = session.environment.to_unit(session.warmup.policy(observation))
+def choose_action(session: OffPolicySession) -> np.ndarray:
+    collector = session.collector
+    observation = collector.episode.observation
+    if session.step < 0 and collector.warmup.policy is not None:
+        action = collector.environment.to_unit(collector.warmup.policy(observation))
         return np.clip(action, -1.0, 1.0).astype(np.float32)
-    time = session.step + session.schedule.warmup_steps
+    time = session.step + collector.schedule.warmup_steps
     return np.asarray(session.learner.act(session.state, observation.astype(np.float32), time))
 
 
-def end_block(session: Session) -> None:
+def end_block(session: OffPolicySession) -> None:
     """Make the updates that the collected steps have earned, if enough were collected.
 
     Before there are rows for a batch the block goes on, and what it earns is made up for then.
     """
-    schedule = session.schedule
-    if session.replay.size < schedule.batch_size:
+    collector = session.collector
+    schedule = collector.schedule
+    if collector.replay.size < schedule.batch_size:
         return
     in_steps = schedule.update_unit == "steps"
-    if (session.block_steps if in_steps else session.block_episodes) < schedule.update_every:
+    if (collector.block_steps if in_steps else collector.block_episodes) < schedule.update_every:
         return
-    block = next_block(schedule, session.block_steps, session.updates_owed)
-    session.block_steps, session.block_episodes = 0, 0
-    session.updates_owed = block.owed
-    if updates_due(schedule, session.step, session.updates_this_epoch):
+    block = next_block(schedule, collector.block_steps, collector.updates_owed)
+    collector.block_steps, collector.block_episodes = 0, 0
+    collector.updates_owed = block.owed
+    if updates_due(schedule, session.step, collector.updates_this_epoch):
         first = 0
         for size in call_sizes(schedule, block.updates):
             learn(session, size, first)
             first += size
 
 
-def draw(session: Session, updates: int) -> np.ndarray:
+def draw(session: OffPolicySession, updates: int) -> np.ndarray:
     """Batches for that many updates, [updates, batch, width]."""
-    schedule, config = session.schedule, session.run.config
-    indices = session.replay.draw(session.generator, updates, schedule.batch_size)
+    collector, config = session.collector, session.run.config
+    schedule, replay = collector.schedule, collector.replay
+    indices = replay.draw(collector.generator, updates, schedule.batch_size)
     if schedule.target_steps == 1:
-        return session.replay.rows[indices]
+        return replay.rows[indices]
     discounts = Discounts(config.discount, config.cost_discount)
-    return session.replay.look_ahead(indices, schedule.target_steps, discounts)
+    return replay.look_ahead(indices, schedule.target_steps, discounts)
 
 
-def learn(session: Session, updates: int, first: int) -> None:
+def learn(session: OffPolicySession, updates: int, first: int) -> None:
     """Some updates of a block, those from its `first` on, in one call."""
-    rows = draw(session, updates)
+    rows = Rows(draw(session, updates), np.int32(first))
     # The random key of a step's first call is folded from the step, of later ones from the count.
     moment = session.step if first == 0 else -1 - session.updates
-    session.state, metrics = session.learner.update(session.state, rows, moment, first)
+    session.state, metrics = session.learner.update(session.state, rows, moment)
     values = np.asarray(metrics)
     check_metrics(session, values)
     session.window.add(values, updates)
     session.updates += updates
-    session.updates_this_epoch += updates
+    session.collector.updates_this_epoch += updates
 
 
-def finish_episode(session: Session) -> None:
-    episode, accounting = session.episode, session.accounting
+def finish_episode(session: OffPolicySession) -> None:
+    collector, accounting = session.collector, session.accounting
+    episode = collector.episode
     began = session.step - len(episode.rewards)
     session.episodes.write(
         {
@@ -214,5 +203,5 @@ def finish_episode(session: Session) -> None:
             "length": len(episode.rewards),
         }
     )
-    session.episode = Episode(session.environment, session.run.seed, episode.index + 1)
-    check_finite(session, observation=session.episode.observation)
+    collector.episode = Episode(collector.environment, session.run.seed, episode.index + 1)
+    check_finite(session, observation=collector.episode.observation)

@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from prudent.configs import Run
-from prudent.pieces.types import Spec
+from prudent.pieces.types import PolicyNetwork, Spec
 from prudent.statistics import mean_interval
 from prudent.tasks.adapter import open_environment
 from prudent.tasks.task import Task
@@ -24,6 +24,7 @@ from prudent.training.evaluate import (
     run_episodes,
 )
 from prudent.training.learner import build_for
+from prudent.training.stored import StoredRun
 
 TOGETHER = 10  # environments that are stepped together
 
@@ -36,6 +37,7 @@ class Policy:
 
     def __init__(self, algorithm: Any, state: Any, spec: Spec, step: int) -> None:
         self.step, self.state = step, state
+        self._algorithm = algorithm
         self._greedy = jax.jit(algorithm.act_greedily)
         self._sample = jax.jit(lambda s, o, t: algorithm.act(s, o, jax.random.key(t)))
         self.scale, self.centre = np.array(spec.action_scale), np.array(spec.action_centre)
@@ -49,6 +51,11 @@ class Policy:
     def unit_action(self, observation: np.ndarray) -> np.ndarray:
         return np.asarray(self._greedy(self.state, np.asarray(observation, np.float32)))
 
+    def network(self) -> PolicyNetwork:
+        """What acts greedily, as plain layers."""
+        found: PolicyNetwork = self._algorithm.network(self.state)
+        return found
+
     def unit_sample(self, observation: np.ndarray, seed: int) -> np.ndarray:
         return np.asarray(self._sample(self.state, np.asarray(observation, np.float32), seed))
 
@@ -61,14 +68,14 @@ def read_spec(folder: Path) -> Spec:
     return Spec(**values)
 
 
-def load_policy(folder: Path, run: Run, step: int | None) -> Policy:
-    spec = read_spec(folder)
+def load_policy(folder: Path, stored: StoredRun, step: int | None) -> Policy:
+    run, spec = stored.run, read_spec(folder)
     algorithm = build_for(run, spec)
     template = jax.eval_shape(algorithm.init, jax.random.key(0))
     if step is not None:
         state = fill(template, read_snapshot(folder, step), prefix="", strict=False)
         return Policy(algorithm, state, spec, step)
-    found = load_newest(folder, run.mark(), print, with_replay=False)
+    found = load_newest(folder, stored.mark, print, with_replay=False)
     if found is None:
         raise ValueError(f"{folder}: no checkpoint yet; the run has not finished its warm-up")
     state = fill(template, found.arrays, prefix="state/")

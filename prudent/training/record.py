@@ -13,13 +13,14 @@ from typing import Any
 
 from prudent.configs import Run, run_to_json
 from prudent.files import to_json, write_atomically
+from prudent.training.stored import FORMATS
 
 PACKAGES = ("prudent", "jax", "jaxlib", "optax", "numpy", "gymnasium", "mujoco", "safetensors")
 
 
 def write_run(folder: Path, run: Run, extra: Mapping[str, Any]) -> None:
     content = {
-        "format": 1,
+        "format": FORMATS[-1],
         "identity": run.identity(),
         "run": run_to_json(run),
         **extra,

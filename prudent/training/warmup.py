@@ -15,7 +15,7 @@ import numpy as np
 from prudent.configs import OffPolicySchedule, Run
 from prudent.files import checksum
 from prudent.tasks.adapter import AdaptedEnv
-from prudent.training.session import Warmup
+from prudent.training.replay_collector import Warmup
 
 
 class WarmRun(NamedTuple):

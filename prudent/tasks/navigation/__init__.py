@@ -71,6 +71,8 @@ def _tasks(robot: str, course: str) -> Iterator[Task]:
             constraint=BUDGET,
             summary=f"{purpose}; {layout}",
             deterministic_reset=options["layout"] == "fixed",
+            family="navigation",
+            variant_of=f"{robot}-{course}",
         )
 
 

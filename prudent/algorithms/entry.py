@@ -1,0 +1,56 @@
+"""What an algorithm says of itself, and settings by preset."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from prudent.configs import Schedule
+from prudent.settings import Values, checked, field_names
+from prudent.tasks.task import Task
+
+
+class Entry(NamedTuple):
+    """An algorithm under its name. Nothing of it needs JAX before `build` is called."""
+
+    name: str
+    summary: str
+    build: Callable[[Any, Any], Any]  # config, spec -> prudent.pieces.types.Algorithm
+    config: type  # a frozen dataclass; every field is read
+    schedule: type[Schedule]  # decides the training loop
+    # The values that each preset sets for a task. The first is used where none is named.
+    presets: Callable[[Task], Mapping[str, Values]]
+
+
+class Settings(NamedTuple):
+    config: Any
+    schedule: Schedule
+
+
+def preset_named(entry: Entry, task: Task, preset: str | None) -> str:
+    """The preset that is meant, which the algorithm must have for this task."""
+    usable = entry.presets(task)
+    if preset is None:
+        return next(iter(usable))
+    if preset not in usable:
+        raise ValueError(
+            f"no preset {preset!r} for task {task.name}; {entry.name} has: {', '.join(usable)}"
+        )
+    return preset
+
+
+def settings(entry: Entry, task: Task, preset: str | None = None) -> Settings:
+    """The algorithm's settings for a task, before the user's own values."""
+    values = entry.presets(task)[preset_named(entry, task, preset)]
+    return with_values(Settings(entry.config(), entry.schedule()), values)
+
+
+def with_values(before: Settings, values: Values) -> Settings:
+    """Each value in the dataclass that has a field of its name."""
+    config, schedule = (field_names(part) for part in before)
+    unknown = sorted(values.keys() - config - schedule)
+    if unknown:
+        known = ", ".join(sorted(config | schedule))
+        raise ValueError(f"no setting named {', '.join(unknown)}; there is: {known}")
+    return Settings(
+        checked(before.config, **{k: v for k, v in values.items() if k in config}),
+        checked(before.schedule, **{k: v for k, v in values.items() if k in schedule}),
+    )

@@ -1,0 +1,78 @@
+"""Evaluate now and then, and write down how training goes."""
+
+from itertools import pairwise
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from prudent.tasks.adapter import open_environment
+from prudent.training.evaluate import evaluation_seeds, run_episodes
+from prudent.training.guards import check_finite
+from prudent.training.session import Session, Window
+
+INFEASIBLE_AFTER = 10  # evaluations
+
+
+def probably_infeasible(history: list[dict[str, float]]) -> bool:
+    """A constraint broken in each of the last evaluations while its multiplier only grew."""
+    if len(history) < INFEASIBLE_AFTER:
+        return False
+    multipliers = [entry["multiplier"] for entry in history]
+    grew = all(b > a for a, b in pairwise(multipliers))
+    return grew and all(e["violation"] > 0 and e["excess"] > 0 for e in history)
+
+
+def evaluate_and_record(session: Session[Any]) -> None:
+    """One line of `progress.jsonl`: test episodes, and the means of metrics since the last."""
+    seconds = perf_counter() - session.window_started
+    evaluations = evaluate(session)
+    for name, values in evaluations["evaluation"].items():
+        check_finite(session, **{f"{name} (in an evaluation)": np.asarray(values)})
+    training = session.window.means()
+    line: dict[str, Any] = {
+        "step": session.step,
+        "updates": session.updates,
+        "episodes": session.collector.episodes_begun,
+        **evaluations,
+        "training": training,
+    }
+    if "multiplier" in training:
+        remember(session, training, evaluations["evaluation"]["cost"] - session.run.budget)
+    if probably_infeasible(session.history):
+        line["probably_infeasible"] = True
+    line[f"{session.collector.work_unit}_per_second"] = session.work_in_window() / seconds
+    line["window_seconds"] = seconds
+    session.progress.write(line)
+    session.reporter.evaluated(line)
+    session.window = Window(session.learner.metric_names)
+    session.window_started = perf_counter()
+    session.last_line = line
+
+
+def remember(session: Session[Any], training: dict[str, float], excess: float) -> None:
+    entry = {name: training[name] for name in ("multiplier", "violation")}
+    session.history.append({**entry, "excess": excess})
+    del session.history[:-INFEASIBLE_AFTER]
+
+
+def evaluate(session: Session[Any]) -> dict[str, Any]:
+    """Greedy episodes; where all of those are alike, one of them and sampled ones beside it."""
+    episodes = session.run.schedule.evaluation_episodes
+    while len(session.evaluation_environments) < episodes:
+        session.evaluation_environments.append(open_environment(session.task))
+    environments, seeds = session.evaluation_environments, evaluation_seeds(episodes)
+    learner, state, budget = session.learner, session.state, session.run.budget
+
+    def greedily(observations: np.ndarray, time: int) -> np.ndarray:
+        return np.asarray(learner.act_greedily(state, observations.astype(np.float32)))
+
+    def sampling(observations: np.ndarray, time: int) -> np.ndarray:
+        return np.asarray(learner.sample(state, observations.astype(np.float32), time))
+
+    if not session.task.deterministic_reset:
+        greedy = run_episodes(greedily, environments, seeds, session.accounting)
+        return {"evaluation": greedy.summary(budget)}
+    greedy = run_episodes(greedily, environments[:1], seeds[:1], session.accounting)
+    sampled = run_episodes(sampling, environments, seeds, session.accounting)
+    return {"evaluation": greedy.summary(budget), "sampled_evaluation": sampled.summary(budget)}

@@ -1,0 +1,156 @@
+"""What an off-policy run collects with: one environment, its episode in progress, and a replay."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from prudent.configs import OffPolicySchedule
+from prudent.tasks.adapter import AdaptedEnv, Outcome, open_environment
+from prudent.training.checkpoint import Checkpoint, Found, load_newest, save_checkpoint
+from prudent.training.evaluate import episode_seed
+from prudent.training.guards import check_records, state_arrays
+from prudent.training.learner import build_for, compile_for_rows, make_spec
+from prudent.training.replay import Replay
+from prudent.training.session import Place, Session, close_session, open_session, session_facts
+
+
+class Warmup(NamedTuple):
+    """Where the first experience comes from, when not from the untrained policy."""
+
+    policy: Callable[[np.ndarray], np.ndarray] | None = None  # observation -> environment action
+    rows: np.ndarray | None = None  # logged transitions, packed for the replay
+
+
+class Episode:
+    """The training episode in progress. Replaying its actions from its seed brings it back."""
+
+    def __init__(self, environment: AdaptedEnv, run_seed: int, index: int) -> None:
+        self.index = index
+        self.observation = environment.reset(episode_seed(run_seed, index))
+        self.actions: list[np.ndarray] = []
+        self.rewards: list[float] = []
+        self.costs: list[float] = []
+
+    def step(self, environment: AdaptedEnv, action: np.ndarray) -> Outcome:
+        outcome = environment.step(action)
+        self.actions.append(action)
+        self.rewards.append(outcome.reward)
+        self.costs.append(outcome.cost)
+        self.observation = outcome.observation
+        return outcome
+
+
+@dataclass
+class ReplayCollector:
+    schedule: OffPolicySchedule  # the run's
+    environment: AdaptedEnv
+    warmup: Warmup
+    replay: Replay
+    generator: np.random.Generator
+    episode: Episode
+    updates_this_epoch: int = 0
+    block_steps: int = 0  # environment steps since the last block of updates
+    block_episodes: int = 0  # episodes that ended since then
+    updates_owed: float = 0.0  # the fraction of an update that the last block left
+    work_unit: str = field(default="updates", init=False)
+
+    @property
+    def episodes_begun(self) -> int:
+        return self.episode.index
+
+    def close(self) -> None:
+        self.environment.close()
+
+
+OffPolicySession = Session[ReplayCollector]
+COUNTERS = ("updates_this_epoch", "block_steps", "block_episodes", "updates_owed")
+
+
+def check_schedule(schedule: OffPolicySchedule) -> None:
+    if schedule.replay_capacity < schedule.batch_size:
+        raise ValueError(
+            f"a replay of {schedule.replay_capacity} never holds a batch of {schedule.batch_size}; "
+            "choose a larger replay_capacity or a smaller batch_size"
+        )
+
+
+def open_off_policy(place: Place, warmup: Warmup) -> OffPolicySession:
+    """A session at the beginning, or where the folder's newest checkpoint left off."""
+    run, schedule = place.run, place.run.schedule
+    assert isinstance(schedule, OffPolicySchedule)
+    check_schedule(schedule)
+    environment = open_environment(place.task)
+    spec = make_spec(environment, run.critic_budget())
+    learner = compile_for_rows(build_for(run, spec), spec, schedule.batch_size, run.seed)
+    found = load_newest(place.folder, place.mark, place.reporter.say)
+    if found is None:
+        check_records(place.folder)
+    facts = found.facts if found else {}
+    collector = ReplayCollector(
+        schedule=schedule,
+        environment=environment,
+        warmup=warmup,
+        replay=Replay(schedule.replay_capacity, spec.observation_size, spec.action_size),
+        generator=np.random.default_rng(np.random.SeedSequence((run.seed, 0xDA7A))),
+        episode=Episode(environment, run.seed, facts.get("episode", 0)),
+        **{name: facts[name] for name in COUNTERS if name in facts},
+    )
+    session = open_session(place, learner, collector, found, first_step=-schedule.warmup_steps)
+    if found:
+        restore(session, found)
+    elif warmup.rows is not None:
+        collector.replay.write(0, warmup.rows)
+        collector.replay.added = len(warmup.rows)
+    check_first_experience(session)
+    return session
+
+
+def check_first_experience(session: OffPolicySession) -> None:
+    """A run that began with somebody's policy or log must not go on untrained without it."""
+    run, collector = session.run, session.collector
+    lacks_policy = run.warmup == "policy" and collector.warmup.policy is None
+    lacks_log = run.warmup.startswith("log-") and not collector.replay.added
+    if (lacks_policy and session.step < 0) or lacks_log:
+        close_session(session)
+        raise ValueError(
+            f"{session.folder}: the run stopped during its warm-up ({run.warmup}); "
+            "pass the same again with warmup=... (--warmup)"
+        )
+
+
+def restore(session: OffPolicySession, found: Found) -> None:
+    """Bring back the replay, the generator and the episode in progress."""
+    collector, arrays = session.collector, found.arrays
+    collector.generator.bit_generator.state = found.facts["generator"]
+    for segment in found.segments:
+        collector.replay.write(segment.start, segment.rows)
+    collector.replay.added = found.added
+    episode = collector.episode
+    for action in arrays["episode/actions"]:
+        episode.step(collector.environment, action)
+    if not np.array_equal(episode.observation, arrays["episode/observation"]):
+        session.reporter.say(
+            "resume is inexact: replaying the episode's actions led elsewhere, so the environment "
+            "is not deterministic given its reset seed. Starting a new episode."
+        )
+        collector.episode = Episode(collector.environment, session.run.seed, episode.index + 1)
+
+
+def save(session: OffPolicySession) -> None:
+    """Checkpoint everything that changes."""
+    collector, arrays = session.collector, state_arrays(session)
+    episode = collector.episode
+    arrays["episode/observation"] = episode.observation
+    arrays["episode/actions"] = np.array(episode.actions, np.float32)
+    facts = {
+        **session_facts(session),
+        **{name: getattr(collector, name) for name in COUNTERS},
+        "episode": episode.index,
+        "generator": collector.generator.bit_generator.state,
+    }
+    total = session.step + collector.schedule.warmup_steps
+    checkpoint = Checkpoint(arrays, facts)
+    save_checkpoint(session.folder, total, checkpoint, collector.replay, session.mark)
+    session.last_checkpoint = session.step

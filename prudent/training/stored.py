@@ -1,0 +1,51 @@
+"""A run read back from its folder's `run.json`."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from prudent.algorithms import ALGORITHMS
+from prudent.configs import Run, checked_run, identity_of
+from prudent.settings import Values, fitting
+
+# 1: one settings class served several algorithms, so that some stored settings were never read.
+FORMATS = (1, 2)
+
+
+class StoredRun(NamedTuple):
+    run: Run
+    mark: str  # what checkpoints of this very run carry
+    content: dict[str, Any]  # all of run.json
+
+
+def mark_of(identity: str, seed: int) -> str:
+    return f"{identity}-seed-{seed}"
+
+
+def read_stored(folder: Path) -> StoredRun:
+    path = folder / "run.json"
+    if not path.exists():
+        raise ValueError(f"{folder} holds no run (there is no run.json)")
+    try:
+        content = json.loads(path.read_text())
+        run = run_from_json(content["run"], content["format"])
+        identity = str(content["identity"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{path} is not a run record this version reads ({error})") from None
+    if content["format"] > 1 and identity != identity_of(content["run"]):
+        raise ValueError(f"{path} was altered: its settings do not have the identity it states")
+    return StoredRun(run, mark_of(identity, run.seed), content)
+
+
+def run_from_json(fields: dict[str, Any], layout: int) -> Run:
+    """The run of stored fields. What a later version added takes its default, which changes
+    nothing; what this version does not know is refused, unless it never had a meaning.
+    """
+    if layout not in FORMATS:
+        raise ValueError(f"format {layout}; this version reads {FORMATS}")
+    entry = ALGORITHMS[fields["algorithm"]]
+    config: Values = fields["config"]
+    if layout == 1:
+        config = fitting(config, entry.config)
+    schedule = entry.schedule(**fields["schedule"])
+    return checked_run(Run(**{**fields, "config": entry.config(**config), "schedule": schedule}))
