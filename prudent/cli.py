@@ -199,7 +199,8 @@ class ReportOptions:
 
 def report(arguments: list[str]) -> None:
     from prudent.report.figures import learning_figure
-    from prudent.report.records import by_label, read_record
+    from prudent.report.groups import by_label
+    from prudent.report.records import read_record
     from prudent.report.tables import final_table
 
     options = tyro.cli(ReportOptions, prog="prudent report", args=arguments)

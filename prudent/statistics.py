@@ -1,4 +1,4 @@
-"""Numbers about numbers."""
+"""Student's interval of a mean, for evaluations and for reports."""
 
 import numpy as np
 from scipy import stats

@@ -10,6 +10,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
+from prudent.report.groups import shown
 from prudent.report.records import (
     GREEDY,
     SAMPLED,
@@ -24,6 +25,12 @@ COLOURS = (
     *("#444444", "#c8418c", "#2bb1b8", "#e3a51a", "#8b1e3f"),
 )
 LINES = {GREEDY: "-", SAMPLED: ":"}
+BUDGET_LINES = ("--", "-.", (0, (1, 2)), (0, (8, 3)))
+
+
+def literally(text: str) -> str:
+    """Text that matplotlib shows as it is: a `$` begins no formula."""
+    return text.replace("$", r"\$")
 
 
 def coloured(groups: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
@@ -37,15 +44,19 @@ def draw_curve(axes: Any, groups: Mapping[str, Sequence[Record]], name: str) -> 
     for colour, label, records in coloured(groups):
         for kind in kinds(records):
             found, line = curve(records, name, kind), LINES[kind]
-            named = label if kind == GREEDY else f"{label}, sampled"
+            named = literally(label if kind == GREEDY else f"{label}, sampled")
             mean = found.values.mean(axis=0)
             axes.plot(found.steps, found.values.T, line, color=colour, alpha=0.3, linewidth=0.8)
             axes.plot(found.steps, mean, line, color=colour, label=named, linewidth=1.8)
     axes.set_xlabel("environment steps after warm-up")
 
 
-def draw_budget(axes: Any, run: Mapping[str, Any]) -> None:
-    axes.axhline(run["budget"], color="black", linestyle="--", linewidth=1, label="budget")
+def draw_budget(axes: Any, *runs: Mapping[str, Any]) -> None:
+    """One line per budget, with its value in the legend where there are several."""
+    budgets = sorted({run["budget"] for run in runs})
+    for style, budget in zip(cycle(BUDGET_LINES), budgets, strict=False):
+        named = "budget" if len(budgets) == 1 else f"budget {shown(budget)}"
+        axes.axhline(budget, color="black", linestyle=style, linewidth=1, label=named)
 
 
 def draw_boxes(axes: Any, groups: Mapping[str, Sequence[Record]]) -> None:
@@ -68,29 +79,30 @@ def draw_boxes(axes: Any, groups: Mapping[str, Sequence[Record]]) -> None:
     axes.set_xlabel("quarter of training")
 
 
-def cost_label(run: Mapping[str, Any]) -> str:
-    return "discounted cost" if run["discounted"] else "cost"
+def cost_label(*runs: Mapping[str, Any]) -> str:
+    """How these runs count cost; labels tell which does what where they do not agree."""
+    return "discounted cost" if all(run["discounted"] for run in runs) else "cost"
 
 
 def learning_figure(
     groups: Mapping[str, Sequence[Record]], path: Path, log_steps: bool = False
 ) -> None:
     """Three panels: test return, test cost, training cost."""
-    run = next(iter(groups.values()))[0].run
+    runs = [records[0].run for records in groups.values()]
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(13, 3.8), layout="constrained")
     draw_curve(left, groups, "return")
     left.set_title("test return")
     draw_curve(middle, groups, "cost")
-    draw_budget(middle, run)
-    middle.set_title(f"test {cost_label(run)} per episode")
+    draw_budget(middle, *runs)
+    middle.set_title(f"test {cost_label(*runs)} per episode")
     draw_boxes(right, groups)
-    draw_budget(right, run)
-    right.set_title(f"{cost_label(run)} of training episodes")
-    if log_steps:
-        for axes in (left, middle):
+    draw_budget(right, *runs)
+    right.set_title(f"{cost_label(*runs)} of training episodes")
+    for axes in (left, middle):
+        if log_steps and axes.dataLim.xmax > 0:
             axes.set_xscale("log")  # which leaves out step 0
     middle.legend(fontsize=8)
-    figure.suptitle(run["task"])
+    figure.suptitle(literally(runs[0]["task"]))
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
     plt.close(figure)

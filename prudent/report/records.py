@@ -1,11 +1,27 @@
-"""Run folders read back as data."""
+"""One run folder as data: its settings, its evaluations, its training episodes."""
 
-import json
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from prudent.report.stored import (
+    EPISODES,
+    PROGRESS,
+    RUN,
+    Entry,
+    Say,
+    damaged,
+    find,
+    note,
+    read_lines,
+    read_object,
+    require,
+)
+
+GREEDY, SAMPLED = "evaluation", "sampled_evaluation"
 
 
 class Record(NamedTuple):
@@ -14,48 +30,75 @@ class Record(NamedTuple):
     run: dict[str, Any]
     progress: list[dict[str, Any]]
     episodes: list[dict[str, Any]]
-
-    @property
-    def label(self) -> str:
-        return f"{self.run['algorithm']} ({self.run['preset']})"
+    folder: Path
+    format: int  # of run.json: which settings `run` stores
 
 
-def read_record(folder: Path) -> Record:
-    if not (folder / "run.json").exists():
+RUN_FIELDS = {
+    "algorithm": "a string", "task": "a string", "preset": "a string", "seed": "a whole number",
+    "budget": "a number", "discounted": "true or false",
+}  # fmt: skip
+LINE_FIELDS = {"step": "a whole number", GREEDY: "an object", "window_seconds": "a number"}
+MEASURES = dict.fromkeys(("return", "cost", "length", "within_budget"), "a number")
+
+
+def read_record(folder: Path, say: Say = note) -> Record:
+    """A run's records, or a one-line error naming the file and line at fault."""
+    path = folder / RUN
+    if not path.exists():
         raise ValueError(f"{folder} holds no run (there is no run.json)")
+    about = {"format": 1, **read_object(path)}
+    require(str(path), about, {"format": "a whole number", "run": "an object"})
+    require(f"{path}, 'run'", about["run"], RUN_FIELDS)
+    progress, episodes = find(folder, PROGRESS), find(folder, EPISODES)
+    return Record(
+        about["run"],
+        read_progress(progress, say) if progress else [],
+        read_episodes(episodes, say) if episodes else [],
+        folder,
+        about["format"],
+    )
 
-    def lines(name: str) -> list[dict[str, Any]]:
-        path = folder / name
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
-    run = json.loads((folder / "run.json").read_text())["run"]
-    return Record(run, lines("progress.jsonl"), lines("episodes.jsonl"))
+def read_progress(path: Path, say: Say) -> list[Entry]:
+    """The evaluations, in the order of their steps."""
+    lines = read_lines(path, say)
+    for number, line in enumerate(lines, 1):
+        where = f"{path}:{number}"
+        require(where, line, LINE_FIELDS)
+        for kind in (GREEDY, SAMPLED):
+            if kind in line:
+                require(where, line, {kind: "an object"})
+                require(f"{where}, {kind!r}", line[kind], MEASURES)
+    for number, (before, line) in enumerate(pairwise(lines), 2):
+        if line["step"] <= before["step"]:
+            fault = f"step {line['step']} comes after step {before['step']}"
+            raise damaged(f"{path}:{number}", fault)
+    return lines
 
 
-def by_label(records: Sequence[Record]) -> dict[str, list[Record]]:
-    """Seeds of the same settings together, in the order given. One task only."""
-    tasks = sorted({record.run["task"] for record in records})
-    if len(tasks) != 1:
-        raise ValueError(f"one task at a time; these runs are of {', '.join(tasks) or 'none'}")
-    groups: dict[str, list[Record]] = {}
-    for record in records:
-        groups.setdefault(record.label, []).append(record)
-    return groups
+def read_episodes(path: Path, say: Say) -> list[Entry]:
+    lines = read_lines(path, say)
+    for number, line in enumerate(lines, 1):
+        require(f"{path}:{number}", line, {"phase": "a string", "cost": "a number"})
+    return lines
 
 
 class Curve(NamedTuple):
     """One number per evaluation and seed, on the steps that all seeds have reached."""
 
-    steps: np.ndarray  # [T]
+    steps: np.ndarray  # [T], empty as long as one of the runs has no evaluation
     values: np.ndarray  # [seeds, T]
 
 
-GREEDY, SAMPLED = "evaluation", "sampled_evaluation"
-
-
 def kinds(records: Sequence[Record]) -> list[str]:
-    """How these runs were evaluated: greedily, and where every reset is alike by sampling too."""
+    """How these runs were evaluated: greedily, and where every reset is alike by sampling too.
+
+    Nothing if they were not evaluated yet.
+    """
     every_line = [line for record in records for line in record.progress]
+    if not every_line:
+        return []
     return [kind for kind in (GREEDY, SAMPLED) if all(kind in line for line in every_line)]
 
 
@@ -63,14 +106,19 @@ def curve(records: Sequence[Record], name: str, kind: str = GREEDY) -> Curve:
     shared = set.intersection(*({line["step"] for line in r.progress} for r in records))
     steps = sorted(shared)
     values = [[line[kind][name] for line in r.progress if line["step"] in shared] for r in records]
-    return Curve(np.array(steps), np.array(values))
+    return Curve(np.array(steps, int), np.array(values, float))
+
+
+def training_costs(record: Record) -> np.ndarray:
+    """Of the training episodes, in time order."""
+    return np.array([e["cost"] for e in record.episodes if e["phase"] == "training"], float)
 
 
 def training_costs_by_quarter(records: Sequence[Record]) -> list[list[float]]:
     """Costs of the training episodes in time order, each run cut into four, seeds pooled."""
     quarters: list[list[float]] = [[], [], [], []]
     for record in records:
-        costs = [e["cost"] for e in record.episodes if e["phase"] == "training"]
-        for quarter, part in zip(quarters, np.array_split(np.array(costs), 4), strict=True):
+        parts = np.array_split(training_costs(record), 4)
+        for quarter, part in zip(quarters, parts, strict=True):
             quarter.extend(part.tolist())
     return quarters

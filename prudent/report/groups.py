@@ -1,0 +1,161 @@
+"""Which runs are seeds of the same settings, and what each group of them is called.
+
+Runs belong together if all their settings are equal, the seed and the preset's name apart, as
+`run.json` stores them. The identity stored beside them is not compared: it changed when settings
+were added that change nothing unless they are used.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from prudent.report.records import Record
+from prudent.report.stored import Entry, Say, note
+
+# Format 1 gained these on the way; a record without one of them was made as if with this value.
+ADDED_TO_FORMAT_1: Mapping[str, str] = {
+    "warmup": "untrained",
+    "schedule.update_every": "1",
+    "schedule.update_unit": "steps",
+    "schedule.target_steps": "1",
+    "schedule.asynchronous": "false",
+}
+# Where these differ, runs do not solve the same problem, so that every label must say it.
+PROBLEM = ("budget", "discounted", "horizon")
+
+
+class Group(NamedTuple):
+    """Runs of the same settings, one per seed."""
+
+    format: int
+    settings: dict[str, str]
+    records: list[Record]
+
+    @property
+    def name(self) -> str:
+        """As short as it gets: algorithm and preset (or presets, if they come to the same)."""
+        presets = dict.fromkeys(record.run["preset"] for record in self.records)
+        return f"{self.settings['algorithm']} ({'/'.join(presets)})"
+
+
+def shown(value: Any) -> str:
+    """A setting as labels show it; equal values look equal, also 10 and 10.0."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        value = int(value)
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """{"config": {"damping": 0.1}} as {"config.damping": "0.1"}."""
+    found: dict[str, str] = {}
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            found |= flat(value, f"{prefix}{name}.")
+        else:
+            found[prefix + name] = shown(value)
+    return found
+
+
+def settings_of(record: Record) -> dict[str, str]:
+    found = flat(record.run)
+    del found["seed"], found["preset"]
+    if record.format == 1:
+        found |= {name: value for name, value in ADDED_TO_FORMAT_1.items() if name not in found}
+    return found
+
+
+Identity = tuple[int, frozenset[tuple[str, str]]]
+
+
+def identity(record: Record) -> Identity:
+    """Equal for runs of equal settings, but never across formats, which store different ones."""
+    return record.format, frozenset(settings_of(record).items())
+
+
+def by_label(records: Sequence[Record], say: Say = note) -> dict[str, list[Record]]:
+    """Seeds of the same settings together, in the order given. One task only.
+
+    What is left out or kept apart is said; runs without an evaluation are left out.
+    """
+    tasks = sorted({record.run["task"] for record in records})
+    if len(tasks) != 1:
+        raise ValueError(f"one task at a time; these runs are of {', '.join(tasks) or 'none'}")
+    together: dict[Identity, list[Record]] = {}
+    for record in evaluated(distinct(records, say), say):
+        together.setdefault(identity(record), []).append(record)
+    groups = [Group(found[0].format, settings_of(found[0]), found) for found in together.values()]
+    tell_formats(groups, say)
+    return {label(group, groups): group.records for group in groups}
+
+
+def distinct(records: Sequence[Record], say: Say) -> list[Record]:
+    """Each run once. The same seed twice with different results cannot be two seeds: refused."""
+    kept: dict[tuple[Identity, int], Record] = {}
+    for record in records:
+        seed = record.run["seed"]
+        first = kept.setdefault((identity(record), seed), record)
+        if first is record:
+            continue
+        same_folder = first.folder.resolve() == record.folder.resolve()
+        if not same_folder and results(first) != results(record):
+            raise ValueError(
+                f"{first.folder} and {record.folder} have the same settings and the same seed "
+                f"({seed}) but different results; give one of them"
+            )
+        say(f"{record.folder}: the same run as {first.folder}; counted once")
+    return list(kept.values())
+
+
+def results(record: Record) -> tuple[list[Entry], list[Entry]]:
+    """What a run computed, without what depends on the clock."""
+
+    def timeless(lines: list[Entry]) -> list[Entry]:
+        clock = ("_seconds", "_per_second")
+        return [{k: v for k, v in line.items() if not k.endswith(clock)} for line in lines]
+
+    return timeless(record.progress), timeless(record.episodes)
+
+
+def evaluated(records: Sequence[Record], say: Say) -> list[Record]:
+    found = [record for record in records if record.progress]
+    if not found:
+        raise ValueError(f"no evaluation yet in {', '.join(str(r.folder) for r in records)}")
+    for record in records:
+        if not record.progress:
+            say(f"{record.folder}: no evaluation yet; left out")
+    return found
+
+
+def tell_formats(groups: Sequence[Group], say: Say) -> None:
+    for name in dict.fromkeys(group.name for group in groups):
+        formats = sorted({group.format for group in groups if group.name == name})
+        if len(formats) > 1:
+            say(
+                f"{name}: records of formats {', '.join(map(str, formats))} are kept apart, since "
+                "they store different settings and cannot be compared one by one"
+            )
+
+
+def differing(groups: Sequence[Group]) -> list[str]:
+    """Settings that are not the same in all of these."""
+    names = dict.fromkeys(name for group in groups for name in group.settings)
+    return [name for name in names if len({group.settings.get(name) for group in groups}) > 1]
+
+
+def label(group: Group, groups: Sequence[Group]) -> str:
+    """Algorithm and preset, then all that tells this group from others that share these two."""
+    namesakes = [other for other in groups if other.name == group.name]
+    comparable = [other for other in namesakes if other.format == group.format]
+    problem = [name for name in differing(groups) if name in PROBLEM]
+    names = list(dict.fromkeys([*differing(comparable), *problem]))
+    details = [described(group.settings, name) for name in names]
+    if len(comparable) < len(namesakes):
+        details.append(f"format {group.format}")
+    return ", ".join([group.name.removesuffix(")"), *details]) + ")"
+
+
+def described(settings: Mapping[str, str], name: str) -> str:
+    last = name.rpartition(".")[2]
+    namesakes = [other for other in settings if other.rpartition(".")[2] == last]
+    short = last if len(namesakes) < 2 else name
+    return f"{short}={settings[name]}" if name in settings else f"{short} not recorded"
