@@ -32,3 +32,7 @@ class Task:
     together: Callable[[list[gymnasium.Env]], StepTogether] | None = None
     # Every episode starts from the same state, so greedy episodes are all alike (D-22).
     deterministic_reset: bool = False
+    # What a step costs is read from here, or is the result of the function of this name.
+    cost_source: str = 'info["cost"]'
+    # `make` hands out one environment again and again. It is its owner's: nobody else closes it.
+    shared: bool = False
