@@ -12,7 +12,7 @@ from prudent.algorithms import ALGORITHMS
 from prudent.configs import AlgorithmConfig, OnPolicySchedule, Run, Schedule, run_from_json
 from prudent.experiments.presets import default_preset, settings, with_values
 from prudent.exported import ExportedPolicy
-from prudent.tasks.adapter import open_environment, probe
+from prudent.tasks.adapter import describe_spaces, open_environment, probe
 from prudent.tasks.custom import find_task
 from prudent.tasks.task import Task
 
@@ -122,11 +122,17 @@ def start(
     from prudent.training.warmup import with_warmup
 
     environment = open_environment(task)
-    run, first_experience = with_warmup(run, warmup, environment)
+    try:
+        run, first_experience = with_warmup(run, warmup, environment)
+    finally:
+        environment.close()
     spec = make_spec(environment, run.critic_budget())
-    environment.close()
     folder.mkdir(parents=True, exist_ok=True)
-    extra = {"spec": spec._asdict(), "deterministic_reset": task.deterministic_reset}
+    extra = {
+        "spec": spec._asdict(),
+        "spaces": describe_spaces(environment),
+        "deterministic_reset": task.deterministic_reset,
+    }
     write_run(folder, run, extra)
     return _train(run, task, folder, first_experience, log, quiet)
 
@@ -151,8 +157,10 @@ def resume(
     from prudent.training.warmup import with_warmup
 
     environment = open_environment(task)
-    same_run, first_experience = with_warmup(run, warmup, environment)
-    environment.close()
+    try:
+        same_run, first_experience = with_warmup(run, warmup, environment)
+    finally:
+        environment.close()
     if warmup is not None and same_run != run:
         raise ValueError(f"{folder}: began with warm-up {run.warmup}, not {same_run.warmup}")
     return _train(run, task, folder, first_experience, log, quiet)
@@ -206,7 +214,9 @@ def read_run(folder: Path) -> Run:
 
 def task_of(run: Run, env: MakeEnvironment | None = None) -> Task:
     try:
-        return find_task(run.task, env, run.budget, run.horizon, run.discounted)
+        return find_task(
+            run.task, env, run.budget, run.horizon, run.discounted, negative_costs=True
+        )
     except ValueError as error:
         raise ValueError(f"{error}. Pass the run's environment with env=...") from None
 
