@@ -250,14 +250,20 @@ def evaluate(
     env: MakeEnvironment | None = None,
     video: str | Path | None = None,
 ) -> dict[str, Any]:
-    """Fresh episodes of a run's policy: mean, 95 % interval, share within the budget."""
+    """Fresh episodes of a run's policy: mean, 95 % interval, share within the budget.
+
+    Where these succeed and the `video` does not, `prudent.training.video.VideoFailed` is raised,
+    which has them as its `results`.
+    """
     policy = load(folder, step=step)
     from prudent.training.policy import evaluate_policy
-    from prudent.training.video import record_video
+    from prudent.training.video import check_video_path, film
 
+    if video is not None:
+        check_video_path(Path(video))
     run = read_run(Path(folder))
     task = task_of(run, env)
     results = evaluate_policy(policy, run, task, episodes, seed)
     if video is not None:
-        record_video(policy, run, task, Path(video))
+        film(policy, run, task, Path(video), results)
     return results
