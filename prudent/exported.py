@@ -47,11 +47,14 @@ class Spaces(NamedTuple):
         """One observation or several, stacked, as [..., obs] in float32; each of them in its own
         shape or flat already.
         """
-        array = np.asarray(observation)
+        try:
+            array = np.asarray(observation)
+        except ValueError:  # parts of different sizes
+            array = np.array(None)
         if array.dtype.kind not in "fiub":
             raise ValueError(
-                f"an observation is an array of numbers of shape {self.observation_shape}, "
-                f"not a {type(observation).__name__}"
+                f"an observation is an array of numbers of shape {self.observation_shape}, not a "
+                f"{type(observation).__name__}; gymnasium.spaces.flatten makes one of several parts"
             )
         size, rank = math.prod(self.observation_shape), len(self.observation_shape)
         leading = array.ndim - rank

@@ -29,6 +29,8 @@ from prudent.tasks.navigation.scene import _free_thing
 from prudent.tasks.task import Task
 from prudent.tasks.vector import open_vector
 from prudent.training.policy import evaluate_policy
+from prudent.training.replay import Replay
+from prudent.training.session import Episode
 
 
 class Overwriting(gymnasium.Env):
@@ -67,6 +69,16 @@ def test_an_observation_outlives_the_next_step():
     first = environment.step(np.zeros(1)).observation
     second = environment.step(np.zeros(1)).observation
     assert [o.tolist() for o in (start, first, second)] == [[0.0] * 2, [1.0] * 2, [2.0] * 2]
+
+
+def test_rows_of_the_replay_lead_from_one_observation_to_the_next():
+    environment, replay = open_environment(task_of(Overwriting)), Replay(10, 2, 1)
+    episode = Episode(environment, run_seed=0, index=0)
+    for _ in range(3):
+        before = episode.observation
+        outcome = episode.step(environment, np.zeros(1))
+        replay.add(before, episode.actions[-1], outcome)
+    assert replay.rows[:3, [0, -1]].tolist() == [[0.0, 1.0], [1.0, 2.0], [2.0, 3.0]]
 
 
 def test_observations_of_several_outlive_the_next_step():
@@ -437,6 +449,7 @@ def test_the_installed_command_finds_a_module_of_the_current_folder(tmp_path):
         ({"horizon": 2.5}, "orbit: the horizon is 2.5, a whole"),
         ({"budget": float("nan")}, "orbit: the budget is nan, a finite number is needed"),
         ({"budget": float("inf")}, "orbit: the budget is inf, a finite number is needed"),
+        ({"budget": "3"}, "orbit: the budget is '3', a finite number is needed"),
         ({"budget": -1.0}, "orbit: the budget is -1, below 0.*negative_costs=True"),
     ],
 )
@@ -449,7 +462,8 @@ def test_budgets_and_horizons_that_mean_nothing(arguments, message, make):
 
 def test_negative_costs_are_asked_for():
     assert find_task("orbit", budget=-1.0, negative_costs=True).constraint.budget == -1.0
-    assert find_task("orbit", horizon=np.int64(7)).horizon == 7
+    horizon = find_task("orbit", horizon=np.int64(7)).horizon
+    assert (horizon, type(horizon)) == (7, int)  # which the run's record can hold
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,7 @@ def with_value(value, *index):
         (with_value(np.nan, 0, 1, 0)[0].ravel(), "holds nan at index 3"),
         (with_value(1e300, 0, 0, 0), r"holds 1e\+300 at index \(0, 0, 0\)"),
         ({"a": 1}, "an observation is an array of numbers of shape .* not a dict"),
+        ((np.zeros(2), np.zeros(3)), "not a tuple; gymnasium.spaces.flatten makes one"),
         (None, "not a NoneType"),
     ],
 )

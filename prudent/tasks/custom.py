@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from numbers import Real
 from typing import Any, NamedTuple, SupportsIndex
 
 import gymnasium
@@ -48,7 +49,7 @@ def find_task(
     taken for a mistake unless `negative_costs` says that costs can be negative.
     """
     check_budget(name, budget, negative_costs)
-    check_horizon(name, horizon)
+    horizon = checked_horizon(name, horizon)
     if make is None and name in TASKS:
         return _known_task(TASKS[name], budget, horizon, discounted, cost)
     given = _named(name) if make is None else make
@@ -75,11 +76,11 @@ def find_task(
     )
 
 
-def check_budget(name: str, budget: float | None, negative_costs: bool) -> None:
+def check_budget(name: str, budget: Any, negative_costs: bool) -> None:
     if budget is None:
         return
-    if not math.isfinite(budget):
-        raise ValueError(f"{name}: the budget is {budget}, a finite number is needed")
+    if not isinstance(budget, Real) or not math.isfinite(budget):
+        raise ValueError(f"{name}: the budget is {budget!r}, a finite number is needed")
     if budget < 0.0 and not negative_costs:
         raise ValueError(
             f"{name}: the budget is {budget:g}, below 0, which no policy keeps unless costs can be "
@@ -87,14 +88,15 @@ def check_budget(name: str, budget: float | None, negative_costs: bool) -> None:
         )
 
 
-def check_horizon(name: str, horizon: SupportsIndex | None) -> None:
+def checked_horizon(name: str, horizon: SupportsIndex | None) -> int | None:
     if horizon is None:
-        return
+        return None
     whole = isinstance(horizon, SupportsIndex) and not isinstance(horizon, bool)
     if not whole or operator.index(horizon) < 1:
         raise ValueError(
             f"{name}: the horizon is {horizon!r}, a whole number of steps is needed, 1 or more"
         )
+    return operator.index(horizon)
 
 
 def _known_task(
