@@ -11,7 +11,7 @@ from prudent.algorithms import find_algorithm
 from prudent.algorithms.entry import Settings, preset_named, settings, with_values
 from prudent.configs import OnPolicySchedule, Run, checked_run
 from prudent.exported import ExportedPolicy
-from prudent.tasks.adapter import open_environment, probe
+from prudent.tasks.adapter import describe_spaces, open_environment, probe
 from prudent.tasks.custom import find_task
 from prudent.tasks.task import Task
 from prudent.training.stored import mark_of, read_stored
@@ -118,11 +118,17 @@ def start(
     from prudent.training.warmup import with_warmup
 
     environment = open_environment(task)
-    run, first_experience = with_warmup(run, warmup, environment)
+    try:
+        run, first_experience = with_warmup(run, warmup, environment)
+    finally:
+        environment.close()
     spec = make_spec(environment, run.critic_budget())
-    environment.close()
     folder.mkdir(parents=True, exist_ok=True)
-    extra = {"spec": spec._asdict(), "deterministic_reset": task.deterministic_reset}
+    extra = {
+        "spec": spec._asdict(),
+        "spaces": describe_spaces(environment),
+        "deterministic_reset": task.deterministic_reset,
+    }
     write_run(folder, run, extra)
     return _train(
         run, mark_of(run.identity(), run.seed), task, folder, first_experience, log, quiet
@@ -149,8 +155,10 @@ def resume(
     from prudent.training.warmup import with_warmup
 
     environment = open_environment(task)
-    same_run, first_experience = with_warmup(run, warmup, environment)
-    environment.close()
+    try:
+        same_run, first_experience = with_warmup(run, warmup, environment)
+    finally:
+        environment.close()
     if warmup is not None and same_run != run:
         raise ValueError(f"{folder}: began with warm-up {run.warmup}, not {same_run.warmup}")
     return _train(run, mark, task, folder, first_experience, log, quiet)
@@ -200,7 +208,9 @@ def start_line(run: Run, folder: Path) -> str:
 
 def task_of(run: Run, env: MakeEnvironment | None = None) -> Task:
     try:
-        return find_task(run.task, env, run.budget, run.horizon, run.discounted)
+        return find_task(
+            run.task, env, run.budget, run.horizon, run.discounted, negative_costs=True
+        )
     except ValueError as error:
         raise ValueError(f"{error}. Pass the run's environment with env=...") from None
 
@@ -234,14 +244,20 @@ def evaluate(
     env: MakeEnvironment | None = None,
     video: str | Path | None = None,
 ) -> dict[str, Any]:
-    """Fresh episodes of a run's policy: mean, 95 % interval, share within the budget."""
+    """Fresh episodes of a run's policy: mean, 95 % interval, share within the budget.
+
+    Where these succeed and the `video` does not, `prudent.training.video.VideoFailed` is raised,
+    which has them as its `results`.
+    """
     policy = load(folder, step=step)
     from prudent.training.policy import evaluate_policy
-    from prudent.training.video import record_video
+    from prudent.training.video import check_video_path, film
 
+    if video is not None:
+        check_video_path(Path(video))
     run = read_stored(Path(folder)).run
     task = task_of(run, env)
     results = evaluate_policy(policy, run, task, episodes, seed)
     if video is not None:
-        record_video(policy, run, task, Path(video))
+        film(policy, run, task, Path(video), results)
     return results

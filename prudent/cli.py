@@ -135,24 +135,33 @@ class EvaluateOptions:
 
 def evaluate(arguments: list[str]) -> None:
     from prudent.api import evaluate as measure
+    from prudent.training.video import VideoFailed
 
     options = tyro.cli(EvaluateOptions, prog="prudent evaluate", args=arguments)
-    results = measure(
-        options.run,
-        episodes=options.episodes,
-        step=options.step,
-        seed=options.seed,
-        video=options.video,
-    )
-    if options.json:
+    try:
+        results = measure(
+            options.run,
+            episodes=options.episodes,
+            step=options.step,
+            seed=options.seed,
+            video=options.video,
+        )
+    except VideoFailed as failure:
+        show_evaluation(failure.results or {}, options.json)
+        raise
+    show_evaluation(results, options.json)
+    if options.video and not options.json:
+        print(f"video: {options.video}")
+
+
+def show_evaluation(results: dict[str, Any], as_json: bool) -> None:
+    if as_json:
         print(to_json(results, indent=2))
         return
     print(f"policy of step {results['step']}, budget {results['budget']:g}")
     for name, title in (("evaluation", "greedy"), ("sampled_evaluation", "sampled")):
         if name in results:
             print(described(title, results[name]))
-    if options.video:
-        print(f"video: {options.video}")
 
 
 def described(title: str, part: dict[str, Any]) -> str:

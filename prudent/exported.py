@@ -4,13 +4,15 @@ The file is in safetensors format. Its arrays are the network's layers in order 
 [in, out], `layers/0/bias` [out], ...), `action/scale` and `action/centre`, and, where training
 brought observations to scale, `observation/mean`, `observation/deviation` and the bound to which
 they are then clipped, `observation/largest`. Its metadata has one entry, `policy`, in JSON: the
-`activation` between layers, the `head`, which makes an action in [-1, 1] of the first outputs, and
-where the policy comes from.
+`activation` between layers, the `head`, which makes an action in [-1, 1] of the first outputs, the
+`spaces` of the environment (see `Spaces`), and where the policy comes from.
 """
 
 import json
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -34,12 +36,83 @@ class DamagedPolicy(ValueError):
     """A file that holds no policy, or not all of it."""
 
 
+class Spaces(NamedTuple):
+    """An environment's observations and actions, as its spaces have them."""
+
+    observation_shape: tuple[int, ...]
+    action_shape: tuple[int, ...]
+    action_dtype: str
+    action_bounds: tuple[np.ndarray, np.ndarray] | None  # [act] each, which rounding must not leave
+
+    def flat(self, observation: Any) -> np.ndarray:
+        """One observation or several, stacked, as [..., obs] in float32; each of them in its own
+        shape or flat already.
+        """
+        try:
+            array = np.asarray(observation)
+        except ValueError:  # parts of different sizes
+            array = np.array(None)
+        if array.dtype.kind not in "fiub":
+            raise ValueError(
+                f"an observation is an array of numbers of shape {self.observation_shape}, not a "
+                f"{type(observation).__name__}; gymnasium.spaces.flatten makes one of several parts"
+            )
+        size, rank = math.prod(self.observation_shape), len(self.observation_shape)
+        leading = array.ndim - rank
+        if leading < 0 or array.shape[leading:] != self.observation_shape:
+            leading = array.ndim - 1
+            if array.shape[leading:] != (size,):
+                raise ValueError(
+                    f"the observation has shape {array.shape}, the policy was trained on "
+                    f"{self.observation_shape} (or several of them, stacked)"
+                )
+        with np.errstate(over="ignore"):
+            flat = array.astype(np.float32).reshape(*array.shape[:leading], size)
+        if not np.isfinite(flat).all():
+            where = np.argwhere(~np.isfinite(flat.reshape(array.shape)))[0].tolist()
+            value = array[tuple(where)]
+            index = where[0] if len(where) == 1 else tuple(where)
+            raise ValueError(
+                f"the observation holds {value} at index {index}; "
+                "finite numbers in the range of float32 are needed"
+            )
+        return flat
+
+    def shaped(self, action: np.ndarray) -> np.ndarray:
+        """[..., act] in the environment's units, as its action space has it."""
+        if self.action_bounds is not None:
+            low, high = self.action_bounds
+            action = np.minimum(np.maximum(action, low), high)
+        return action.reshape(*action.shape[:-1], *self.action_shape).astype(self.action_dtype)
+
+
+def read_spaces(
+    fields: Mapping[str, Any] | None, observation_size: int, action_size: int
+) -> Spaces:
+    """From JSON, as `tasks.adapter.describe_spaces` has it. Records of earlier versions have none:
+    flat vectors, and actions in the type that fits every space.
+    """
+    if fields is None:
+        return Spaces((observation_size,), (action_size,), "float32", None)
+    return Spaces(
+        tuple(fields["observation_shape"]),
+        tuple(fields["action_shape"]),
+        fields["action_dtype"],
+        (np.array(fields["action_low"]), np.array(fields["action_high"])),
+    )
+
+
 class ExportedPolicy:
-    """Call it with an observation (or several, stacked) to get the greedy action(s), in the
-    environment's units. `about` says where it comes from.
+    """Call it with an observation (or several, stacked) to get the greedy action(s), as the
+    environment takes them. `about` says where it comes from.
     """
 
-    def __init__(self, arrays: dict[str, np.ndarray], about: dict[str, str]) -> None:
+    def __init__(
+        self,
+        arrays: dict[str, np.ndarray],
+        about: dict[str, str],
+        spaces: Mapping[str, Any] | None = None,
+    ) -> None:
         self.about = about
         self._activation, self._head = ACTIVATIONS[about["activation"]], HEADS[about["head"]]
         count = sum(name.endswith("/weight") for name in arrays)
@@ -50,9 +123,10 @@ class ExportedPolicy:
         self._scaling = [
             arrays[name] for name in sorted(arrays) if name.startswith("observation/")
         ]  # deviation, largest, mean; or nothing
+        self.spaces = read_spaces(spaces, len(self._layers[0][0]), len(self._scale))
 
-    def __call__(self, observation: np.ndarray) -> np.ndarray:
-        x = np.asarray(observation, np.float32)
+    def __call__(self, observation: Any) -> np.ndarray:
+        x = self.spaces.flat(observation)
         if self._scaling:
             deviation, largest, mean = self._scaling
             x = np.clip((x - mean) / deviation, -largest, largest)
@@ -61,12 +135,31 @@ class ExportedPolicy:
             x = self._activation(x @ inner_weight + inner_bias)
         outputs = x @ weight + bias
         unit_action = self._head(outputs[..., : len(self._scale)])
-        return self._scale * unit_action + self._centre
+        return self.spaces.shaped(self._scale * unit_action + self._centre)
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+    ) -> tuple[np.ndarray, Any]:
+        """As Stable-Baselines3 calls a policy. The state is none of ours: it is handed back."""
+        if not deterministic:
+            raise ValueError(
+                "an exported policy acts greedily; ask for deterministic=True, or load the run"
+            )
+        return self(observation), state
 
 
-def write_exported(path: Path, arrays: dict[str, np.ndarray], about: dict[str, str]) -> None:
+def write_exported(
+    path: Path,
+    arrays: dict[str, np.ndarray],
+    about: dict[str, str],
+    spaces: Mapping[str, Any] | None,
+) -> None:
     # One entry: the format keeps no order among several, and equal policies should be equal files.
-    entry = to_json({**about, "checksum": checksum(save(arrays))})
+    entry = to_json({**about, "spaces": spaces, "checksum": checksum(save(arrays))})
     write_atomically(path, save(arrays, metadata={"policy": entry}))
 
 
@@ -80,7 +173,8 @@ def load_exported(path: str | Path) -> ExportedPolicy:
         raise DamagedPolicy(f"{path} was cut short or is no safetensors file ({error})") from None
     if entry is None:
         raise DamagedPolicy(f"{path} holds no policy; make one with `prudent export RUN {path}`")
-    about: dict[str, str] = json.loads(entry)
+    about: dict[str, Any] = json.loads(entry)
     if checksum(save(arrays)) != about.pop("checksum"):
         raise DamagedPolicy(f"{path} was altered since it was written; export the policy again")
-    return ExportedPolicy(arrays, about)
+    spaces = about.pop("spaces", None)
+    return ExportedPolicy(arrays, about, spaces)

@@ -34,3 +34,7 @@ class Task:
     deterministic_reset: bool = False
     family: str = "other"  # "velocity" or "navigation", which the paper's settings tell apart
     variant_of: str | None = None  # the task whose settings this one takes
+    # What a step costs is read from here, or is the result of the function of this name.
+    cost_source: str = 'info["cost"]'
+    # `make` hands out one environment again and again. It is its owner's: nobody else closes it.
+    shared: bool = False

@@ -16,7 +16,12 @@ from gymnasium.spaces import Box
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from prudent.tasks.adapter import AdaptedEnv, open_environment
+from prudent.tasks.adapter import (
+    AdaptedEnv,
+    SharedEnvironment,
+    open_environment,
+    open_several,
+)
 from prudent.tasks.task import Task
 
 
@@ -56,7 +61,10 @@ class InTurn(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     """
 
     def __init__(self, task: Task, count: int) -> None:
-        self.environments, self.num_envs = [open_environment(task) for _ in range(count)], count
+        self.environments, self.num_envs = open_several(task, count), count
+        if len(self.environments) < count:
+            self.close()
+            raise only_one(task, f"{count} are needed at once; choose environments=1")
         alone = AsGymnasium(self.environments[0])
         self.single_observation_space = alone.observation_space
         self.single_action_space = alone.action_space
@@ -112,10 +120,19 @@ def open_vector(
 ) -> VectorEnv[np.ndarray, np.ndarray, np.ndarray]:
     if not asynchronous:
         return InTurn(task, count)
+    if task.shared:
+        raise only_one(task, "which cannot go to other processes; choose asynchronous=False")
     return AsyncVectorEnv(
         [partial(in_a_process, task)] * count,
         context="spawn",  # a process in which JAX runs must not be forked
         autoreset_mode=AutoresetMode.DISABLED,
+    )
+
+
+def only_one(task: Task, complaint: str) -> SharedEnvironment:
+    return SharedEnvironment(
+        f"{task.name}: there is only one environment, {complaint}, or pass a function that makes a "
+        "new environment at every call"
     )
 
 

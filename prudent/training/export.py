@@ -29,15 +29,17 @@ def export_policy(policy: Policy, run: Run, path: Path) -> ExportedPolicy:
         "budget": f"{run.budget:g} ({run.constraint.unit})",
     }
     plain = {name: np.asarray(array, np.float32) for name, array in arrays.items()}
-    exported = ExportedPolicy(plain, {**form, **about})
+    spaces = policy.recorded.spaces
+    exported = ExportedPolicy(plain, {**form, **about}, spaces)
     check_agreement(policy, exported, len(network.layers[0]["weight"]))
-    write_exported(path, plain, exported.about)
+    write_exported(path, plain, exported.about, spaces)
     return exported
 
 
 def check_agreement(policy: Policy, exported: ExportedPolicy, observation_size: int) -> None:
     noise = np.random.default_rng(0).normal(size=(TRIALS, observation_size))
     observations = noise * 10.0 ** np.linspace(-2, 2, TRIALS)[:, None]  # small ones and large ones
-    difference = np.abs(policy(observations) - exported(observations)) / policy.scale
+    difference = np.abs(policy(observations) - exported(observations))
+    difference = difference.reshape(TRIALS, -1) / policy.scale
     if not difference.max() <= TOLERANCE:
         raise RuntimeError(f"the exported policy acts differently, by up to {difference.max():.2g}")

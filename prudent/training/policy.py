@@ -1,9 +1,8 @@
 """A trained policy, read back from a run's folder."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -11,9 +10,10 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from prudent.configs import Run
+from prudent.exported import read_spaces
 from prudent.pieces.types import PolicyNetwork, Spec
 from prudent.statistics import mean_interval
-from prudent.tasks.adapter import open_environment
+from prudent.tasks.adapter import open_several
 from prudent.tasks.task import Task
 from prudent.training.checkpoint import DamagedCheckpoint, fill, load_newest
 from prudent.training.evaluate import (
@@ -29,24 +29,48 @@ from prudent.training.stored import StoredRun
 TOGETHER = 10  # environments that are stepped together
 
 
+class Recorded(NamedTuple):
+    """What a run's folder says of its environment, so that loading needs none."""
+
+    spec: Spec  # what the algorithm knew of it
+    spaces: dict[str, Any] | None  # see `prudent.exported.Spaces`
+
+
 class Policy:
     """Call it with an observation (or several, stacked) to get the greedy action(s).
 
-    Actions are in the environment's units. `sample` explores as training did.
+    Observations and actions are as the environment's spaces have them. `sample` explores as
+    training did. `unit_action` and `unit_sample` are for flat observations that need no check, and
+    actions in [-1, 1].
     """
 
-    def __init__(self, algorithm: Any, state: Any, spec: Spec, step: int) -> None:
+    def __init__(self, algorithm: Any, state: Any, recorded: Recorded, step: int) -> None:
+        spec, self.recorded = recorded.spec, recorded
         self.step, self.state = step, state
         self._algorithm = algorithm
+        self.spaces = read_spaces(recorded.spaces, spec.observation_size, spec.action_size)
         self._greedy = jax.jit(algorithm.act_greedily)
         self._sample = jax.jit(lambda s, o, t: algorithm.act(s, o, jax.random.key(t)))
         self.scale, self.centre = np.array(spec.action_scale), np.array(spec.action_centre)
+        self._seeds = np.random.default_rng(0)  # of `predict`, whose callers name none
 
-    def __call__(self, observation: np.ndarray) -> np.ndarray:
-        return self.scale * self.unit_action(observation) + self.centre
+    def __call__(self, observation: Any) -> np.ndarray:
+        return self._in_space(self.unit_action(self.spaces.flat(observation)))
 
-    def sample(self, observation: np.ndarray, seed: int) -> np.ndarray:
-        return self.scale * self.unit_sample(observation, seed) + self.centre
+    def sample(self, observation: Any, seed: int) -> np.ndarray:
+        return self._in_space(self.unit_sample(self.spaces.flat(observation), seed))
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = True,
+    ) -> tuple[np.ndarray, Any]:
+        """As Stable-Baselines3 calls a policy. The state is none of ours: it is handed back."""
+        if deterministic:
+            return self(observation), state
+        return self.sample(observation, int(self._seeds.integers(2**31))), state
 
     def unit_action(self, observation: np.ndarray) -> np.ndarray:
         return np.asarray(self._greedy(self.state, np.asarray(observation, np.float32)))
@@ -59,27 +83,29 @@ class Policy:
     def unit_sample(self, observation: np.ndarray, seed: int) -> np.ndarray:
         return np.asarray(self._sample(self.state, np.asarray(observation, np.float32), seed))
 
+    def _in_space(self, unit_action: np.ndarray) -> np.ndarray:
+        return self.spaces.shaped(self.scale * unit_action + self.centre)
 
-def read_spec(folder: Path) -> Spec:
-    """What the algorithm knew of its environment, so that loading needs no environment."""
-    fields: dict[str, Any] = json.loads((folder / "run.json").read_text())["spec"]
+
+def read_environment(record: dict[str, Any]) -> Recorded:
+    """From what `run.json` holds."""
+    fields = record["spec"]
     bounds = {name: tuple(fields[name]) for name in ("action_scale", "action_centre")}
-    values: dict[str, Any] = {**fields, **bounds}
-    return Spec(**values)
+    return Recorded(Spec(**{**fields, **bounds}), record.get("spaces"))
 
 
 def load_policy(folder: Path, stored: StoredRun, step: int | None) -> Policy:
-    run, spec = stored.run, read_spec(folder)
-    algorithm = build_for(run, spec)
+    recorded = read_environment(stored.content)
+    algorithm = build_for(stored.run, recorded.spec)
     template = jax.eval_shape(algorithm.init, jax.random.key(0))
     if step is not None:
         state = fill(template, read_snapshot(folder, step), prefix="", strict=False)
-        return Policy(algorithm, state, spec, step)
+        return Policy(algorithm, state, recorded, step)
     found = load_newest(folder, stored.mark, print, with_replay=False)
     if found is None:
         raise ValueError(f"{folder}: no checkpoint yet; the run has not finished its warm-up")
     state = fill(template, found.arrays, prefix="state/")
-    return Policy(algorithm, state, spec, found.facts["step"])
+    return Policy(algorithm, state, recorded, found.facts["step"])
 
 
 def read_snapshot(folder: Path, step: int) -> dict[str, np.ndarray]:
@@ -99,7 +125,7 @@ def evaluate_policy(
     """By default on the starts that training evaluated on, and further ones of their kind."""
     accounting = accounting_of(run)
     base = EVALUATION_SEED if seed is None else seed
-    environments = [open_environment(task) for _ in range(min(TOGETHER, episodes))]
+    environments = open_several(task, min(TOGETHER, episodes))
 
     def play(act: Callable[[np.ndarray, int], np.ndarray], count: int) -> Episodes:
         parts = []
@@ -125,6 +151,8 @@ def evaluate_policy(
         if task.deterministic_reset:
             sampled = play(policy.unit_sample, episodes)
             results["sampled_evaluation"] = described(sampled, run)
+        if task.shared or len(environments) < min(TOGETHER, episodes):
+            results["environments"] = 1  # which ran all episodes, one after the other
     finally:
         for environment in environments:
             environment.close()

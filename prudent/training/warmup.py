@@ -5,7 +5,9 @@ A log is a mapping (or an .npz file) of arrays with one row per transition: `obs
 masks `reward_continues`, `cost_continues`).
 """
 
-from collections.abc import Mapping
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +16,7 @@ import numpy as np
 
 from prudent.configs import OffPolicySchedule, Run
 from prudent.files import checksum
-from prudent.tasks.adapter import AdaptedEnv
+from prudent.tasks.adapter import AdaptedEnv, described
 from prudent.training.replay_collector import Warmup
 
 
@@ -30,8 +32,7 @@ def with_warmup(run: Run, source: Any, environment: AdaptedEnv) -> WarmRun:
     if not isinstance(schedule, OffPolicySchedule):
         raise ValueError(f"warmup: {run.algorithm} learns only from what its own policy does")
     if isinstance(source, str | Path):
-        with np.load(source, allow_pickle=False) as file:
-            source = dict(file)
+        source = read_log(Path(source))
     if isinstance(source, Mapping):
         rows = rows_from_log(source, environment)
         if not schedule.batch_size <= len(rows) <= schedule.replay_capacity:
@@ -43,11 +44,58 @@ def with_warmup(run: Run, source: Any, environment: AdaptedEnv) -> WarmRun:
         run = replace(run, warmup=mark, schedule=replace(schedule, warmup_steps=0))
         return WarmRun(run, Warmup(rows=rows))
     if callable(source):
-        return WarmRun(replace(run, warmup="policy"), Warmup(policy=source))
+        return WarmRun(replace(run, warmup="policy"), Warmup(policy=checked(source, environment)))
     raise ValueError(
         f"warmup: a policy (observation -> action), a mapping of arrays or an .npz file is needed, "
         f"not {type(source).__name__}"
     )
+
+
+def checked(
+    policy: Callable[[np.ndarray], Any], environment: AdaptedEnv
+) -> Callable[[np.ndarray], np.ndarray]:
+    """The policy, refused as soon as it returns what is no action."""
+    size = environment.action_size
+
+    def act(observation: np.ndarray) -> np.ndarray:
+        action = policy(observation)
+        try:
+            numbers = np.asarray(action, float).ravel()
+        except (TypeError, ValueError):
+            numbers = np.empty(0)
+        if numbers.size != size:
+            raise ValueError(
+                f"warmup: the policy returned {described(action)}, an action of {size} numbers is "
+                "needed"
+            )
+        if not np.isfinite(numbers).all():
+            raise ValueError(
+                f"warmup: the policy returned {numbers.tolist()}; finite numbers are needed"
+            )
+        return numbers
+
+    return act
+
+
+def read_log(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file; each is read by itself, so that a bad one can be named."""
+    if not path.is_file():
+        raise ValueError(f"warmup: there is no file {path}")
+    log: dict[str, np.ndarray] = {}
+    name = ""
+    try:
+        with zipfile.ZipFile(path) as file:
+            names = [entry.removesuffix(".npy") for entry in file.namelist()]
+        with np.load(path, allow_pickle=False) as arrays:
+            for name in names:
+                log[name] = arrays[name]
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyError) as error:
+        what = f"{name} cannot be read" if name else "it was cut short or is no .npz file"
+        raise ValueError(
+            f"warmup: {path}: {what} ({' '.join(str(error).split())}); "
+            "write it with numpy.savez, arrays of numbers only"
+        ) from None
+    return log
 
 
 def rows_from_log(log: Mapping[str, Any], environment: AdaptedEnv) -> np.ndarray:
@@ -58,33 +106,64 @@ def rows_from_log(log: Mapping[str, Any], environment: AdaptedEnv) -> np.ndarray
         missing.append("terminated")
     if missing:
         raise ValueError(f"warmup: the log has no {', '.join(missing)}; it has {sorted(log)}")
-    count = len(log["reward"])
-    continues = 1.0 - np.asarray(log.get("terminated", np.zeros(count)), float)
+    count = len(np.atleast_1d(log["reward"]))
 
     def columns(name: str, width: int, values: Any) -> np.ndarray:
-        array = np.asarray(values, float).reshape(len(values), -1)
-        if array.shape != (count, width):
-            raise ValueError(
-                f"warmup: {name} has shape {np.shape(values)}, "
-                f"{count} rows of {width} numbers are needed"
-            )
-        if not np.isfinite(array).all():
-            raise ValueError(f"warmup: {name} holds a NaN or an infinity")
+        return as_columns(name, values, count, width)
+
+    def flags(name: str) -> np.ndarray:
+        array = columns(name, 1, log[name])
+        refuse_rows(f"{name} must be 0 or 1", (array != 0.0) & (array != 1.0), array)
         return array
 
+    continues = 1.0 - flags("terminated") if "terminated" in log else None
+    masks = [
+        flags(name) if name in log else continues for name in ("reward_continues", "cost_continues")
+    ]
     action = columns("action", environment.action_size, log["action"])
     unit_action = (action - environment.action_centre) / environment.action_scale
-    if np.abs(unit_action).max(initial=0.0) > 1.0 + 1e-6:
-        raise ValueError("warmup: some actions lie outside the environment's bounds")
-    return np.concatenate(
-        [
-            columns("observation", environment.observation_size, log["observation"]),
-            np.clip(unit_action, -1.0, 1.0),
-            columns("reward", 1, log["reward"]),
-            columns("cost", 1, log["cost"]),
-            columns("reward_continues", 1, log.get("reward_continues", continues)),
-            columns("cost_continues", 1, log.get("cost_continues", continues)),
-            columns("next_observation", environment.observation_size, log["next_observation"]),
-        ],
-        axis=1,
-    ).astype(np.float32)
+    outside = np.abs(unit_action) > 1.0 + 1e-6
+    refuse_rows("action: some actions lie outside the environment's bounds", outside, action)
+    parts = [
+        columns("observation", environment.observation_size, log["observation"]),
+        np.clip(unit_action, -1.0, 1.0),
+        columns("reward", 1, log["reward"]),
+        columns("cost", 1, log["cost"]),
+        *masks,
+        columns("next_observation", environment.observation_size, log["next_observation"]),
+    ]
+    return np.concatenate(parts, axis=1).astype(np.float32)
+
+
+def as_columns(name: str, values: Any, count: int, width: int) -> np.ndarray:
+    """[count, width], finite and in the range of what the replay keeps."""
+    try:
+        array = np.asarray(values)
+    except ValueError:  # rows of different lengths
+        array = np.empty(len(values), object)
+        array[:] = values
+    if array.dtype.kind not in "fiub":
+        row, value = next(
+            ((row, v) for row, v in enumerate(array.tolist()) if not isinstance(v, float | int)),
+            (0, array.flat[0] if array.size else None),
+        )
+        raise ValueError(
+            f"warmup: {name} is no array of numbers but of {array.dtype} "
+            f"(row {row}: {described(value)})"
+        )
+    if array.size != count * width or len(np.atleast_1d(array)) != count:
+        raise ValueError(
+            f"warmup: {name} has shape {array.shape}, {count} rows of {width} numbers are needed"
+        )
+    array = array.reshape(count, width).astype(float)
+    refuse_rows(f"{name} holds a NaN or an infinity", ~np.isfinite(array), array)
+    too_large = np.abs(array) > np.finfo(np.float32).max
+    refuse_rows(f"{name} is beyond the range of float32", too_large, array)
+    return array
+
+
+def refuse_rows(complaint: str, wrong: np.ndarray, array: np.ndarray) -> None:
+    """Name the first offending row, of [rows, width]."""
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0].tolist()
+        raise ValueError(f"warmup: {complaint} (first in row {row}: {array[row, column]:g})")

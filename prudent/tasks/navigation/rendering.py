@@ -4,6 +4,8 @@ import importlib
 import math
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import mujoco
@@ -90,12 +92,26 @@ def open_graphics(width: int, height: int) -> Any:
     MuJoCo chooses its own when it is first imported, long before we know that anyone wants
     pictures, and without MUJOCO_GL it chooses one that needs a display. So this asks directly.
     """
+    return _first_that_works(width, height).context
+
+
+class Graphics(NamedTuple):
+    backend: str
+    context: Any
+
+
+def _named_backend() -> str | None:
     named = os.environ.get("MUJOCO_GL", "").strip().lower()
-    backends = (named,) if named in ("egl", "osmesa", "glfw", "cgl") else BACKENDS
+    return named if named in ("egl", "osmesa", "glfw", "cgl") else None
+
+
+def _first_that_works(width: int, height: int) -> Graphics:
+    named = _named_backend()
     failures = []
-    for backend in backends:
+    for backend in (named,) if named else BACKENDS:
         try:
-            return importlib.import_module(f"mujoco.{backend}").GLContext(width, height)
+            module = importlib.import_module(f"mujoco.{backend}")
+            return Graphics(backend, module.GLContext(width, height))
         except Exception as failure:  # whatever a missing or broken driver raises
             failures.append(f"{backend}: {failure}")
             _forget_backend(backend)
@@ -104,6 +120,33 @@ def open_graphics(width: int, height: int) -> Any:
         "Ubuntu: libegl1 or libosmesa6), or name a working backend in MUJOCO_GL. "
         f"Tried {'; '.join(failures)}"
     )
+
+
+@contextmanager
+def without_screen() -> Iterator[None]:
+    """While this lasts, other MuJoCo environments draw by the backend that ours would take.
+
+    Gymnasium's renderer reads MUJOCO_GL when it draws first; without it, it takes one that needs a
+    display even where there is none. Where none of ours works, the choice is left to it.
+    """
+    if _named_backend() is not None:
+        yield
+        return
+    before = os.environ.get("MUJOCO_GL")
+    try:
+        graphics = _first_that_works(8, 8)
+    except RuntimeError:
+        yield
+        return
+    graphics.context.free()
+    os.environ["MUJOCO_GL"] = graphics.backend
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["MUJOCO_GL"]
+        else:
+            os.environ["MUJOCO_GL"] = before
 
 
 def _forget_backend(backend: str) -> None:

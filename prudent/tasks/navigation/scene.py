@@ -128,11 +128,12 @@ def _free_thing(things: Objects, name: str) -> str:
     look = f'type="box" density="{things.density}" rgba="{_colour(things.group)}"'
     geoms = [f'<geom name="{name}" size="{size} {size} {size}" {look}/>']
     if things.group == "box":
-        # Blocks on the vertical edges give a robot something to push when it is off centre.
+        # Blocks on the vertical edges give a robot something to push when it is off centre. In
+        # Safety-Gym's order, on which the last digits of the box's motion depend.
         geoms += [
             f'<geom size="{size / 2} {size / 2} {size}" pos="{x} {y} 0" {look}/>'
-            for x in (-size, size)
-            for y in (-size, size)
+            for y in (size, -size)
+            for x in (size, -size)
         ]
     height = resting_height(things)
     return f'<body name="{name}" pos="0 0 {height}"><freejoint/>{"".join(geoms)}</body>'
