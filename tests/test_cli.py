@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from prudent.algorithms import ALGORITHMS
-from prudent.bench import cal_bytes, cal_products, cvpo_bytes, cvpo_products
 from prudent.cli import main
-from prudent.configs import CALConfig, CVPOConfig
+from prudent.configs import CALConfig
 from prudent.experiments.presets import BASELINES, PRESETS, default_preset, settings
 from prudent.tasks import TASKS
 
@@ -170,44 +169,3 @@ def test_baseline_values_by_the_table():
     assert (schedule.updates_per_step, schedule.update_every, schedule.target_steps) == (0.5, 1, 3)
     assert schedule.timeout_is_terminal
     assert settings("cvpo", "matched", "humanoid-velocity")[0].samples == 64
-
-
-def test_roofline_counts_by_hand():
-    """CAL at E=4: 44 products with a 256x256 matrix, in the counts worked out from the update."""
-    products = cal_products(CALConfig(), batch=12)
-    square = {
-        (p.use.split()[0], p.use.split()[-2]): p.times for p in products if "256x256" in p.use
-    }
-    assert square == {
-        ("policy", "256x256"): 2, ("policy", "weight"): 1, ("policy", "input"): 1,
-        ("reward", "256x256"): 6, ("reward", "weight"): 2, ("reward", "input"): 4,
-        ("cost", "256x256"): 16, ("cost", "weight"): 4, ("cost", "input"): 8,
-    }  # fmt: skip
-    # The policy has 3 072 + 65 792 + 1 542 parameters, a critic 3 840 + 65 792 + 257.
-    assert sum(square.values()) == 44
-    critic, policy = 69_889, 70_406
-    assert cal_bytes(CALConfig()) == {
-        "optimiser": 28 * (6 * critic + policy),
-        "targets": 12 * 6 * critic // 2,
-    }
-
-
-def test_the_roofline_of_cvpo_counts_every_weighed_action_and_every_step_of_the_policy():
-    products = cvpo_products(CVPOConfig(), batch=256)
-    counts = {p.use: (p.rows, p.times) for p in products if "256x256" in p.use}
-    assert counts == {
-        "policy 256x256 forward": (256, 8),  # at s' and at s of old, then six steps
-        "policy 256x256 weight gradient": (256, 6),
-        "policy 256x256 input gradient": (256, 6),
-        "critics 256x256 forward": (256, 6),  # three at s', three to be fitted
-        "critics 256x256 weight gradient": (256, 3),
-        "critics 256x256 input gradient": (256, 3),
-        "weighing critics 256x256 forward": (32 * 256, 3),
-    }
-    work = sum(2 * p.rows * p.inner * p.columns * p.times for p in products)
-    assert work == pytest.approx(4.5e9, rel=0.02)
-    critic, policy = 69_889, 71_177  # nine outputs: three means, six entries of a factor
-    assert cvpo_bytes(CVPOConfig()) == {
-        "optimiser": 28 * (3 * critic + 6 * policy),
-        "targets": 12 * (3 * critic + policy),
-    }
