@@ -1,0 +1,116 @@
+"""`prudent bench`: what it is asked and what it prints."""
+
+import os
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import tyro
+
+from prudent import backend
+from prudent.algorithms import ALGORITHMS
+from prudent.configs import OnPolicySchedule
+from prudent.files import to_json
+
+# What measures imports JAX, so it is imported only when it is needed, after `backend.prepare`.
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    algorithm: str = "cal"
+    """Whose update to measure."""
+    env: str | None = None
+    """Measure this task's environment against its bare physics instead."""
+    batch_sizes: tuple[int, ...] = (12, 256)
+    """Of an off-policy learner."""
+    environments: tuple[int, ...] = (1, 8)
+    """Of an on-policy learner, which is measured with all it does against a bare environment."""
+    epochs: int = 10
+    """Of an on-policy learner, after a first one that compiles."""
+    core: int | None = None
+    """The core to stay on (default: the last one this process may use)."""
+    json: bool = False
+    part: Literal["all", "first-update"] = "all"
+    """`first-update` is what the start-up measurement runs in a process of its own."""
+    started: float = 0.0
+    """With it, when that process was started (seconds since the epoch)."""
+
+
+def main(arguments: list[str]) -> None:
+    options = tyro.cli(BenchOptions, prog="prudent bench", args=arguments)
+    if options.algorithm not in ALGORITHMS:
+        raise ValueError(f"no algorithm {options.algorithm!r}; there is: {', '.join(ALGORITHMS)}")
+    backend.prepare()
+    core = max(os.sched_getaffinity(0)) if options.core is None else options.core
+    os.sched_setaffinity(0, {core})
+    if options.part == "first-update":
+        from prudent.bench.start import first_update
+
+        first_update(options.started)
+    elif ALGORITHMS[options.algorithm].schedule is OnPolicySchedule:
+        report_epochs(options)
+    elif options.env is not None:
+        report_environment(options.env, options.json)
+    else:
+        report_updates(options)
+
+
+def report_epochs(options: BenchOptions) -> None:
+    from prudent.bench.epochs import measure_epochs
+
+    results = []
+    for environments in options.environments:
+        found = measure_epochs(options.algorithm, environments, options.epochs)
+        results.append(found)
+        if not options.json:
+            print(
+                f"environments: {environments}; {found['steps_per_second']:.0f} steps/s, "
+                f"{found['bare_ratio']:.2f} of the bare environment's "
+                f"({found['bare_steps_per_second']:.0f}), {found['passes']:.0f} passes an epoch; "
+                f"five million in {found['minutes_for_five_million']:.0f} minutes, "
+                f"{found['resident_memory_bytes'] / 2**20:.0f} MiB",
+                flush=True,
+            )
+    if options.json:
+        print(to_json({"algorithm": options.algorithm, "epochs": results}, indent=2))
+
+
+def report_environment(name: str, as_json: bool) -> None:
+    from prudent.bench.environments import measure_environment
+
+    found = measure_environment(name)
+    if as_json:
+        print(to_json({"task": name, **found}, indent=2))
+        return
+    print(
+        f"{name}: {found['environment_steps_per_second']:.0f} steps/s, "
+        f"{found['physics_ratio']:.2f} of its physics alone "
+        f"({found['bare_physics_steps_per_second']:.0f}); "
+        f"reset {1000 * found['reset_seconds']:.2f} ms"
+    )
+
+
+def report_updates(options: BenchOptions) -> None:
+    from prudent.bench.learners import measure_step, measure_update
+    from prudent.bench.start import measure_start
+
+    # First, while this process is small: a child begins with the peak memory of its parent.
+    start = measure_start()
+    updates = [measure_update(options.algorithm, batch) for batch in options.batch_sizes]
+    results: dict[str, Any] = {"algorithm": options.algorithm, "updates": updates}
+    results |= measure_step(options.algorithm) | start
+    first = {name: updates[0][name] for name in ("updates_per_second", "roofline_ratio")}
+    if options.json:
+        print(to_json({**first, **results}, indent=2))
+        return
+    for found in updates:
+        print(
+            f"batch {found['batch_size']}: {found['updates_per_second']:.0f} updates/s, "
+            f"{found['roofline_ratio']:.2f} of the roofline"
+        )
+    print(
+        f"environment {results['environment_steps_per_second']:.0f} steps/s; one step outside its "
+        f"updates adds {results['outside_share']:.1%} to ten updates\n"
+        f"first update after {results['warm_start_seconds']:.1f} s "
+        f"({results['cold_start_seconds']:.1f} s with nothing compiled yet); "
+        f"{results['resident_memory_bytes'] / 2**20:.0f} MiB with a full replay"
+    )
