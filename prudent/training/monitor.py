@@ -30,7 +30,7 @@ from prudent.training.evaluate import (
     run_episodes,
 )
 from prudent.training.learner import Learner
-from prudent.training.record import Lines
+from prudent.training.record import Lines, run_checksums
 from prudent.training.reporter import Reporter
 
 
@@ -92,7 +92,7 @@ class Watched(Protocol):
 
 def find_checkpoint(run: Run, folder: Path, reporter: Reporter) -> Found | None:
     """The newest whole one; without any, a folder that holds no records yet."""
-    found = load_newest(folder, run.mark(), reporter.say)
+    found = load_newest(folder, run.mark(), reporter.say, parts_of_run=run_checksums(folder))
     if found is None:
         check_records(folder)
     return found
@@ -120,6 +120,7 @@ def beginning(
         ),
         "progress": Lines(folder / "progress.jsonl", facts.get("progress_bytes", 0)),
         "episodes": Lines(folder / "episodes.jsonl", facts.get("episodes_bytes", 0)),
+        "parts_of_run": run_checksums(folder),
         "updates": facts.get("updates", 0),
         "history": facts.get("history", []),
         "last_line": facts.get("last_line", {}),

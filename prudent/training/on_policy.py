@@ -78,6 +78,7 @@ class OnPolicySession:
     window: Window
     progress: Lines
     episodes: Lines
+    parts_of_run: dict[str, str]  # checksums of parts of run.json, as `record.run_checksums` has it
     step: int = 0
     updates: int = 0  # one per epoch
     episodes_begun: int = 0
@@ -177,7 +178,8 @@ def save(session: OnPolicySession) -> None:
         "recent_costs": session.recent_costs,
     }
     checkpoint = Checkpoint(arrays, facts)
-    save_checkpoint(session.folder, session.step, checkpoint, None, session.run.mark())
+    mark, parts = session.run.mark(), session.parts_of_run
+    save_checkpoint(session.folder, session.step, checkpoint, None, mark, parts)
     session.last_checkpoint = session.step
 
 

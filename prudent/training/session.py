@@ -11,7 +11,7 @@ import numpy as np
 from prudent.configs import OffPolicySchedule, Run
 from prudent.tasks.adapter import AdaptedEnv, Outcome, open_environment
 from prudent.tasks.task import Task
-from prudent.training.checkpoint import Checkpoint, Found, save_checkpoint
+from prudent.training.checkpoint import Checkpoint, Found, place_rows, save_checkpoint
 from prudent.training.evaluate import Accounting, episode_seed
 from prudent.training.learner import Learner, build_for, compile_learner, make_spec
 from prudent.training.monitor import (
@@ -74,6 +74,7 @@ class Session:
     window: Window
     progress: Lines
     episodes: Lines
+    parts_of_run: dict[str, str]  # checksums of parts of run.json, as `record.run_checksums` has it
     step: int  # environment steps after the warm-up; negative during it
     updates: int = 0
     updates_this_epoch: int = 0
@@ -154,9 +155,11 @@ def restore(session: Session, found: Found) -> None:
     arrays, facts = found.arrays, found.facts
     restore_state(session, found)
     session.generator.bit_generator.state = facts["generator"]
-    for segment in found.segments:
-        session.replay.write(segment.start, segment.rows)
-    session.replay.added = found.added
+    place_rows(session.replay, found)
+    session.progress.noted = facts.get("noted", {})
+    if found.lost:
+        told = session.progress.noted.get("lost_replay_rows", [])
+        session.progress.noted["lost_replay_rows"] = [*told, *found.lost]
     for action in arrays["episode/actions"]:
         session.episode.step(session.environment, action)
     if not np.array_equal(session.episode.observation, arrays["episode/observation"]):
@@ -180,8 +183,16 @@ def save(session: Session) -> None:
         "updates_owed": session.updates_owed,
         "episode": episode.index,
         "generator": session.generator.bit_generator.state,
+        "noted": session.progress.noted,
     }
     total = session.step + session.schedule.warmup_steps
     checkpoint = Checkpoint(arrays, facts)
-    save_checkpoint(session.folder, total, checkpoint, session.replay, session.run.mark())
+    save_checkpoint(
+        session.folder,
+        total,
+        checkpoint,
+        session.replay,
+        session.run.mark(),
+        session.parts_of_run,
+    )
     session.last_checkpoint = session.step
