@@ -380,19 +380,20 @@ def test_a_new_run_gets_its_folder(tmp_path):
     assert everything(tmp_path) == ["a", "a/b", "a/b/.lock", "a/b/run.json"]
 
 
+def set_up_and_fail(folder, work):
+    with pytest.raises(KeyError), new_run_folder(folder) as made:
+        raise KeyError(work(made))
+
+
 def test_a_set_up_that_fails_leaves_nothing(tmp_path):
     (tmp_path / "here").mkdir()
     for folder in ("here", "new/deeper"):
-        with pytest.raises(KeyError), new_run_folder(tmp_path / folder) as made:
-            leave_temporary(made)
-            raise KeyError
+        set_up_and_fail(tmp_path / folder, leave_temporary)
     assert everything(tmp_path) == ["here"]
 
 
 def test_a_set_up_that_fails_after_run_json_leaves_the_run(tmp_path):
-    with pytest.raises(KeyError), new_run_folder(tmp_path / "run") as made:
-        write_atomically(made / "run.json", b"{}")
-        raise KeyError
+    set_up_and_fail(tmp_path / "run", lambda made: write_atomically(made / "run.json", b"{}"))
     assert everything(tmp_path) == ["run", "run/.lock", "run/run.json"]
 
 
@@ -424,7 +425,7 @@ def test_leftovers_of_a_failed_set_up_are_no_obstacle(tmp_path):
 def test_what_is_no_folder_is_refused(make, tmp_path):
     make(tmp_path / "run")
     for path in (tmp_path / "run", tmp_path / "run" / "inside"):
-        with pytest.raises(CannotWrite, match="cannot be written: (File exists|Not a directory)"):
+        with pytest.raises(CannotWrite, match=r"written: (File exists|Not a directory)"):
             new_run_folder(path).__enter__()
     assert everything(tmp_path) == ["run"]
     with pytest.raises(CannotWrite, match="File name too long"):
