@@ -1,6 +1,7 @@
 """Files are whole or not there, whatever stands in their place and whatever the disk says."""
 
 import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -454,6 +455,23 @@ def test_training_takes_the_lock_over_and_nobody_else_does(tmp_path):
         assert refused
     with only_writer(tmp_path):
         pass
+
+
+def test_a_lock_that_its_last_holder_removed_is_no_lock(tmp_path, monkeypatch):
+    path, flock, calls = tmp_path / ".lock", fcntl.flock, []
+    path.touch()
+
+    def removed_meanwhile(descriptor, operation):
+        flock(descriptor, operation)
+        calls.append(descriptor)
+        if len(calls) == 1:
+            path.unlink()
+
+    monkeypatch.setattr(fcntl, "flock", removed_meanwhile)
+    with only_writer(tmp_path):
+        assert len(calls) == 2
+        with pytest.raises(FolderInUse):
+            only_writer(tmp_path).__enter__()
 
 
 HOLDER = """
