@@ -515,7 +515,7 @@ from pathlib import Path
 from prudent.files import FolderInUse, new_run_folder
 inside = Path(sys.argv[2])
 won = 0
-for _ in range(300):
+while won < 100:
     try:
         with new_run_folder(Path(sys.argv[1])):
             inside.mkdir()  # fails if the other process is here too
@@ -523,16 +523,13 @@ for _ in range(300):
             won += 1
     except FolderInUse:
         pass
-print(won)
 """
 
 
 def test_two_set_ups_that_come_and_go_are_never_both_inside(tmp_path):
     words = [sys.executable, "-c", RACER, str(tmp_path / "a" / "run"), str(tmp_path / "inside")]
-    racers = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    racers = [subprocess.Popen(words) for _ in range(2)]
     for racer in racers:
-        output, _ = racer.communicate(timeout=120)
-        assert racer.returncode == 0
-        assert int(output) > 0
+        assert racer.wait(timeout=120) == 0
     # Of two that leave at the same moment, one may find the other's folder in use: it is empty.
     assert set(everything(tmp_path)) <= {"a", "a/run", "a/run/.lock"}
