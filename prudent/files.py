@@ -1,37 +1,39 @@
-"""Files that are either whole or not there."""
+"""Files that are either whole or not there, in folders that have one writer.
 
+Only regular files are written and read: what stands behind a symbolic link, a device or a pipe is
+somebody else's, and a run's folder may come from somebody else.
+"""
+
+import errno
 import fcntl
 import hashlib
 import json
 import os
+import re
+import secrets
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+LOCK = ".lock"
+TEMPORARY = re.compile(r"\.prudent-[0-9a-f]{16}\.tmp")
+# Without O_NONBLOCK, opening a pipe that appears at the last moment would wait for its other end.
+CAREFULLY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+KINDS = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """After a crash the file holds the old content or the new, never a part."""
-    temporary = path.with_name(path.name + ".tmp")
-    with open(temporary, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def to_json(value: Any, indent: int | None = None) -> str:
-    """JSON that says nothing it cannot mean: no NaN, no infinity."""
-    return json.dumps(value, allow_nan=False, indent=indent)
-
-
-def checksum(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+class CannotWrite(RuntimeError, OSError):
+    """The operating system refused; what stands under that name is whole, or nothing does."""
 
 
 class FolderInUse(RuntimeError):
@@ -39,14 +41,287 @@ class FolderInUse(RuntimeError):
 
 
 @contextmanager
-def only_writer(folder: Path) -> Iterator[None]:
-    """Hold the folder; the operating system lets go of it however this process ends."""
-    with open(folder / ".lock", "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise FolderInUse(
-                f"{folder}: another process is training into this folder; "
-                "wait for it to end or choose another with --out"
-            ) from None
+def writing(path: Path) -> Iterator[None]:
+    """An error of the operating system becomes one line that names the path."""
+    try:
         yield
+    except CannotWrite:
+        raise
+    except OSError as error:
+        raise CannotWrite(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def check_regular(mode: int) -> None:
+    kind = KINDS.get(stat.S_IFMT(mode))
+    if kind:
+        raise OSError(errno.EINVAL, f"it is {kind}, where only a regular file will do")
+
+
+def status_of(path: Path) -> os.stat_result | None:
+    """What is known of a regular file; None where there is nothing, an OSError where it is none."""
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    check_regular(status.st_mode)
+    return status
+
+
+def open_regular(path: Path, flags: int) -> int:
+    """A descriptor of that very file; nothing is followed."""
+    status_of(path)  # before it is opened: with some devices that alone has effects
+    descriptor = os.open(path, flags | CAREFULLY, 0o666)
+    try:
+        check_regular(os.fstat(descriptor).st_mode)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def read_regular(path: Path, largest: int) -> bytes:
+    """All of a regular file of at most that many bytes."""
+    descriptor = open_regular(path, os.O_RDONLY)
+    with open(descriptor, "rb") as file:
+        size = os.fstat(descriptor).st_size
+        if size > largest:
+            raise OSError(errno.EFBIG, f"it has {size} bytes, more than the {largest} it may have")
+        return file.read(size)
+
+
+def write_all(descriptor: int, content: bytes) -> None:
+    """The operating system may take less than it was given."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def sync_folder(folder: Path) -> None:
+    """Names in a folder last only once the folder itself was synced."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class Temporary(NamedTuple):
+    path: Path
+    descriptor: int
+
+
+def create_temporary(folder: Path) -> Temporary:
+    """A new file under a name nobody can have prepared, locked as long as it is open."""
+    while True:
+        path = folder / f".prudent-{secrets.token_hex(8)}.tmp"
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | CAREFULLY, 0o666)
+        with suppress(OSError):  # where there are no locks, leftovers are left alone too
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:
+            return Temporary(path, descriptor)
+        os.close(descriptor)  # somebody took it for a leftover before it was locked
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files of writers that ended before they could."""
+    for name in os.listdir(folder):
+        if not TEMPORARY.fullmatch(name):
+            continue
+        with suppress(OSError):
+            descriptor = open_regular(folder / name, os.O_RDONLY)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # else it is being written
+                os.unlink(folder / name)
+            finally:
+                os.close(descriptor)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """After a crash the file holds the old content or the new, never a part."""
+    with writing(path):
+        status_of(path)
+        remove_leftovers(path.parent)
+        temporary = create_temporary(path.parent)
+        try:
+            write_all(temporary.descriptor, content)
+            os.fsync(temporary.descriptor)
+            os.replace(temporary.path, path)
+        except BaseException:
+            temporary.path.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(temporary.descriptor)
+        sync_folder(path.parent)
+
+
+def make_folder(path: Path) -> None:
+    """A folder inside a run's folder: a link that leads elsewhere is none."""
+    with writing(path):
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            check_folder(path)
+        else:
+            sync_folder(path.parent)
+
+
+def check_folder(path: Path) -> None:
+    mode = os.lstat(path).st_mode
+    if not stat.S_ISDIR(mode):
+        kind = KINDS.get(stat.S_IFMT(mode), "a file")
+        raise OSError(errno.ENOTDIR, f"it is {kind}, not a folder; put the folder itself there")
+
+
+def to_json(value: Any, indent: int | None = None) -> str:
+    """JSON that says nothing it cannot mean: no NaN, no infinity."""
+    return json.dumps(value, allow_nan=False, indent=indent)
+
+
+def canonical_json(value: Any) -> bytes:
+    """The same bytes for the same meaning, whatever the order and the layout."""
+    return json.dumps(value, allow_nan=False, sort_keys=True, separators=(",", ":")).encode()
+
+
+def checksum(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+class Lock(NamedTuple):
+    descriptor: int
+    created: bool  # the file was not there before
+
+
+# The lock that `new_run_folder` holds here, for the training inside it to take over.
+_held: ContextVar[int | None] = ContextVar("held", default=None)
+
+
+def stands_at(descriptor: int, path: Path) -> bool:
+    """Whether this open file is the one that has this name now."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
+    except FileNotFoundError:
+        return False
+
+
+def take_lock(folder: Path) -> Lock:
+    """The operating system lets go of it however this process ends."""
+    path = folder / LOCK
+    while True:
+        created = status_of(path) is None
+        try:
+            exclusively = os.O_CREAT | os.O_EXCL if created else 0
+            descriptor = open_regular(path, os.O_RDWR | exclusively)
+        except (FileExistsError, FileNotFoundError):
+            os.stat(folder)  # gone as well? then there is nothing to hold
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if stands_at(descriptor, path):
+                return Lock(descriptor, created)
+        except BaseException as error:
+            os.close(descriptor)
+            if isinstance(error, BlockingIOError):
+                raise FolderInUse(
+                    f"{folder}: another process is training into this folder; "
+                    "wait for it to end or choose another with --out"
+                ) from None
+            raise
+        os.close(descriptor)  # its last holder removed it while we took it
+
+
+@contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Hold the folder, once: inside `new_run_folder` the first to ask takes its lock over."""
+    held = _held.get()
+    if held is not None and stands_at(held, folder / LOCK):
+        token = _held.set(None)
+        try:
+            yield
+        finally:
+            _held.reset(token)
+        return
+    with writing(folder / LOCK):
+        lock = take_lock(folder)
+    try:
+        yield
+    finally:
+        os.close(lock.descriptor)
+
+
+@contextmanager
+def new_run_folder(folder: Path) -> Iterator[Path]:
+    """Make and hold a folder for a new run: one that is not there yet, or is empty.
+
+    Unless `run.json` has been written when this ends, all that was made here goes again: the lock,
+    the folder and those above it.
+    """
+    made: list[Path] = []
+    lock = None
+    try:
+        with writing(folder):
+            lock = claim(folder, made)
+            check_empty(folder)
+        token = _held.set(lock.descriptor)
+        try:
+            yield folder
+        finally:
+            _held.reset(token)
+    finally:
+        if lock and not os.path.lexists(folder / "run.json"):
+            with suppress(OSError):  # what led here is told, not that this failed as well
+                remove_leftovers(folder)
+                if lock.created:
+                    os.unlink(folder / LOCK)
+        for path in reversed(made):
+            with suppress(OSError):  # it is not empty: somebody uses it
+                path.rmdir()
+        if lock:
+            os.close(lock.descriptor)
+
+
+def claim(folder: Path, made: list[Path]) -> Lock:
+    """The folder's lock; folders that had to be made for it are appended to `made`."""
+    for attempts_left in reversed(range(100)):
+        try:
+            make_missing(folder, made)
+            return take_lock(folder)
+        except FileNotFoundError:  # a set-up that failed has just removed it again
+            if not attempts_left:
+                raise
+    raise AssertionError
+
+
+def make_missing(folder: Path, made: list[Path]) -> None:
+    for path in (*reversed(folder.parents), folder):
+        if path.is_dir():
+            continue
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            if os.path.lexists(path) and not path.is_dir():
+                raise  # else somebody was quicker
+        else:
+            made.append(path)
+            sync_folder(path.parent)
+
+
+def check_empty(folder: Path) -> None:
+    """Nothing but what a set-up that failed may leave: an empty lock, temporary files."""
+    others = []
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        status = entry.stat(follow_symlinks=False)
+        empty_lock = entry.name == LOCK and not status.st_size
+        leftover = empty_lock or TEMPORARY.fullmatch(entry.name)
+        if not (leftover and stat.S_ISREG(status.st_mode)):
+            others.append(entry.name)
+    if "run.json" in others:
+        raise ValueError(
+            f"{folder} holds a run already: go on with `prudent resume {folder}`, or choose "
+            "another folder with --out"
+        )
+    if others:
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        raise ValueError(
+            f"{folder} is not empty ({', '.join(others[:3])}{more}); choose another folder with "
+            "--out, or empty it"
+        )

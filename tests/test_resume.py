@@ -16,7 +16,7 @@ from safetensors.numpy import save
 from support import lines
 
 import prudent
-from prudent.files import FolderInUse, checksum, only_writer, to_json
+from prudent.files import CannotWrite, FolderInUse, checksum, only_writer, to_json
 from prudent.training.checkpoint import DamagedCheckpoint
 
 # The replay wraps several times, and checkpoints fall into the middle of episodes.
@@ -195,6 +195,101 @@ def test_there_is_no_pickle_in_a_run(whole):
     files = [path for path in whole.rglob("*") if path.is_file()]
     suffixes = {path.suffix for path in files}
     assert suffixes <= {".json", ".jsonl", ".safetensors", ""}
+
+
+def drop_newest(folder: Path) -> None:
+    """Then the run has steps to make, and the checkpoint before them alone."""
+    for suffix in (".json", ".safetensors"):
+        newest(folder, suffix).unlink()
+
+
+def test_a_damaged_segment_costs_its_rows_and_the_run_says_so(cut_short, whole, capsys):
+    drop_newest(cut_short)
+    alter(cut_short / "replay" / "rows-000000560-000000590.safetensors")
+    prudent.resume(cut_short)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "resume is inexact: rows 560..590 of the replay are lost, 30 of 120." in said
+    before, after = lines(whole / "progress.jsonl"), lines(cut_short / "progress.jsonl")
+    assert after[:-1] == before[:-1]
+    last = json.loads(after[-1])
+    assert last["lost_replay_rows"] == [[560, 590]]
+    assert last["updates"] == json.loads(before[-1])["updates"]
+    prudent.resume(cut_short)  # what it saved since is whole again
+    assert "is not used" not in capsys.readouterr().out
+
+
+def test_a_loss_is_told_even_if_the_run_stops_before_its_next_line(cut_short, monkeypatch):
+    from prudent.training import off_policy
+
+    take_step = off_policy.take_step
+
+    def take_one_step(session):
+        take_step(session)
+        session.stop_requested = True
+
+    drop_newest(cut_short)
+    alter(cut_short / "replay" / "rows-000000560-000000590.safetensors")
+    with monkeypatch.context() as patch:
+        patch.setattr(off_policy, "take_step", take_one_step)
+        with pytest.raises(KeyboardInterrupt):
+            prudent.resume(cut_short, quiet=True)
+    prudent.resume(cut_short, quiet=True)
+    last = json.loads(lines(cut_short / "progress.jsonl")[-1])
+    assert last["lost_replay_rows"] == [[560, 590]]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "progress.jsonl",
+        "episodes.jsonl",
+        ".lock",
+        "checkpoints/step-000000650.safetensors",
+        "replay/rows-000000620-000000650.safetensors",
+        "snapshots/step-000000600.safetensors",
+        "checkpoints",
+    ],
+)
+def test_resume_follows_no_link_out_of_the_folder(name, cut_short, tmp_path):
+    drop_newest(cut_short)
+    path, victim = cut_short / name, tmp_path / "victim"
+    if path.exists():
+        path.rename(victim)
+    else:
+        victim.write_bytes(b"precious")
+    path.symlink_to(victim)
+    inside = sorted(victim.iterdir()) if victim.is_dir() else victim.read_bytes()
+    with pytest.raises((CannotWrite, DamagedCheckpoint), match="it is a symbolic link") as told:
+        prudent.resume(cut_short, quiet=True)
+    assert str(path) in str(told.value)
+    assert inside == (sorted(victim.iterdir()) if victim.is_dir() else victim.read_bytes())
+
+
+@pytest.mark.parametrize("use", [lambda f: prudent.resume(f, quiet=True), prudent.load])
+def test_a_run_json_that_says_something_else_is_not_believed(use, cut_short):
+    path = cut_short / "run.json"
+    content = json.loads(path.read_text())
+    content["spec"]["action_scale"] = [2 * x for x in content["spec"]["action_scale"]]
+    path.write_text(json.dumps(content))
+    with pytest.raises(DamagedCheckpoint, match=r"run\.json was altered since \(its spec\)"):
+        use(cut_short)
+
+
+def test_records_that_vanish_stop_the_run_in_one_line(tmp_path):
+    folder = tmp_path / "run"
+    process = subprocess.Popen(start(folder), stderr=subprocess.PIPE, text=True)
+    while not list(folder.glob("checkpoints/*.json")):
+        assert process.poll() is None
+        time.sleep(0.01)
+    (folder / "episodes.jsonl").rename(tmp_path / "moved")
+    _, output = process.communicate()
+    assert process.returncode == 1
+    assert output.startswith(
+        f"prudent: {folder}/episodes.jsonl was removed or replaced while the run writes it; "
+    )
+    assert output.count("\n") == 1
+    (tmp_path / "moved").rename(folder / "episodes.jsonl")
+    subprocess.run(command(folder, "resume"), check=True)
 
 
 class Moody(Delayed):

@@ -5,26 +5,46 @@
     replay/rows-000004000-000005000.safetensors   rows added between two checkpoints
 
 A checkpoint is data, never code. The last two are kept, and every replay segment either needs.
+A damaged checkpoint is passed over for the one before. Segments are shared by both, so where one
+is damaged neither is whole: then the newest goes on without those rows, and says so.
+
+A manifest carries the checksums of the parts of `run.json` that decide how its arrays are read;
+those of older versions do not, and are believed without.
 """
 
-import json
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
+from safetensors.numpy import save
 
-from prudent.files import checksum, to_json, write_atomically
+from prudent.files import (
+    check_folder,
+    checksum,
+    make_folder,
+    sync_folder,
+    write_atomically,
+    writing,
+)
+from prudent.training.manifest import (
+    Content,
+    Entry,
+    Manifest,
+    manifest_bytes,
+    manifests_in,
+    read_arrays,
+    read_manifest,
+    read_rows,
+    segment_name,
+)
+from prudent.training.manifest import DamagedCheckpoint as DamagedCheckpoint
 from prudent.training.replay import Replay
 
 KEPT = 2
-
-
-class DamagedCheckpoint(RuntimeError):
-    """A checkpoint that is not what was written."""
 
 
 class Checkpoint(NamedTuple):
@@ -43,7 +63,9 @@ class Found(NamedTuple):
     arrays: dict[str, np.ndarray]
     facts: dict[str, Any]
     added: int  # rows the replay had ever been given
-    segments: list[Segment]
+    first: int  # the oldest of them it still held
+    segments: list[Segment]  # those that are whole
+    lost: list[tuple[int, int]]  # rows of the others: from, up to and not including
 
 
 def named_leaves(tree: Any) -> dict[str, Any]:
@@ -69,99 +91,126 @@ def fill(template: Any, arrays: Mapping[str, np.ndarray], prefix: str, strict: b
 
 
 def save_checkpoint(
-    folder: Path, step: int, checkpoint: Checkpoint, replay: Replay | None, mark: str
+    folder: Path,
+    step: int,
+    checkpoint: Checkpoint,
+    replay: Replay | None,
+    mark: str,
+    parts_of_run: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a checkpoint and the replay rows it adds, then drop what no kept one needs."""
+    """Write a checkpoint and the replay rows it adds, then drop what no kept one needs.
+
+    `parts_of_run` are checksums, from `record.run_checksums`.
+    """
     checkpoints, segments_folder = folder / "checkpoints", folder / "replay"
-    checkpoints.mkdir(exist_ok=True)
-    segments = _save_rows(checkpoints, segments_folder, replay) if replay else []
+    make_folder(checkpoints)
+    segments = save_rows(checkpoints, segments_folder, replay) if replay else []
     path = checkpoints / f"step-{step:09d}"
     content = save({name: np.asarray(a, order="C") for name, a in checkpoint.arrays.items()})
     write_atomically(path.with_suffix(".safetensors"), content)
-    manifest = {
-        "format": 1,
-        "run": mark,
-        "step": step,
-        "arrays": checksum(content),
-        "added": replay.added if replay else 0,
-        "segments": segments,
-        "facts": checkpoint.facts,
-    }
-    manifest["checksum"] = checksum(to_json(manifest).encode())
-    write_atomically(path.with_suffix(".json"), to_json(manifest).encode())
-    _drop_old(checkpoints, segments_folder)
+    manifest = Manifest(
+        run=mark,
+        step=step,
+        arrays=Content(checksum(content), len(content)),
+        added=replay.added if replay else 0,
+        first=replay.first if replay else 0,
+        segments=segments,
+        facts=checkpoint.facts,
+        parts_of_run=dict(parts_of_run or {}),
+    )
+    write_atomically(path.with_suffix(".json"), manifest_bytes(manifest))
+    drop_old(checkpoints, segments_folder)
 
 
-def _save_rows(checkpoints: Path, folder: Path, replay: Replay) -> list[dict[str, Any]]:
+def save_rows(checkpoints: Path, folder: Path, replay: Replay) -> list[Entry]:
     """The segments that together hold the replay, after writing the rows added since."""
-    folder.mkdir(exist_ok=True)
+    make_folder(folder)
     # Segments beyond this point were written by a run that was killed and has since resumed.
     segments = [
-        segment
-        for segment in _newest_segments(checkpoints)
-        if replay.first < segment["stop"] <= replay.added
+        entry for entry in newest_segments(checkpoints) if replay.first < entry.stop <= replay.added
     ]
-    start = max([replay.first, *(segment["stop"] for segment in segments)])
+    start = max([replay.first, *(entry.stop for entry in segments)])
     if start < replay.added:
-        segments.append(_write_segment(folder, replay, start))
+        segments.append(write_segment(folder, replay, start))
     return segments
 
 
-def _write_segment(folder: Path, replay: Replay, start: int) -> dict[str, Any]:
+def write_segment(folder: Path, replay: Replay, start: int) -> Entry:
     content = save({"rows": replay.read(start, replay.added)})
-    name = f"rows-{start:09d}-{replay.added:09d}.safetensors"
-    write_atomically(folder / name, content)
-    return {"name": name, "start": start, "stop": replay.added, "checksum": checksum(content)}
+    write_atomically(folder / segment_name(start, replay.added), content)
+    return Entry(start, replay.added, Content(checksum(content), len(content)))
 
 
-def _newest_segments(checkpoints: Path) -> list[dict[str, Any]]:
-    for manifest in sorted(checkpoints.glob("step-*.json"), reverse=True):
+def newest_segments(checkpoints: Path) -> list[Entry]:
+    for path in reversed(manifests_in(checkpoints)):
         try:
-            segments: list[dict[str, Any]] = _read_manifest(manifest)["segments"]
+            return read_manifest(path).segments
         except DamagedCheckpoint:
             continue
-        return segments
     return []
 
 
-def _drop_old(checkpoints: Path, segments_folder: Path) -> None:
-    manifests = sorted(checkpoints.glob("step-*.json"))
-    for manifest in manifests[:-KEPT]:
-        manifest.unlink()
-    steps = {manifest.stem for manifest in manifests[-KEPT:]}
-    for arrays in checkpoints.glob("step-*.safetensors"):
-        if arrays.stem not in steps:
-            arrays.unlink()
-    needed: set[str] = set()
-    for manifest in manifests[-KEPT:]:
-        try:
-            needed |= {segment["name"] for segment in _read_manifest(manifest)["segments"]}
-        except DamagedCheckpoint:
-            return  # cannot know what it needs
-    for segment in segments_folder.glob("rows-*.safetensors"):
-        if segment.name not in needed:
-            segment.unlink()
+def drop_old(checkpoints: Path, segments_folder: Path) -> None:
+    manifests = manifests_in(checkpoints)
+    kept = manifests[-KEPT:]
+    steps = {path.stem for path in kept}
+    remove_files(manifests[:-KEPT])
+    remove_files(p for p in checkpoints.glob("step-*.safetensors") if p.stem not in steps)
+    try:
+        needed = {entry.name for path in kept for entry in read_manifest(path).segments}
+    except DamagedCheckpoint:
+        return  # cannot know what it needs
+    remove_files(p for p in segments_folder.glob("rows-*.safetensors") if p.name not in needed)
+
+
+def remove_files(paths: Iterable[Path]) -> None:
+    """Regular files only: what else stands there is not ours."""
+    for path in paths:
+        if path.is_file() and not path.is_symlink():
+            with writing(path):
+                path.unlink()
+
+
+class Expected(NamedTuple):
+    """What a checkpoint of this run says of itself."""
+
+    mark: str
+    parts_of_run: Mapping[str, str] | None  # None where nobody asks
 
 
 def load_newest(
-    folder: Path, mark: str, say: Callable[[str], None], *, with_replay: bool = True
+    folder: Path,
+    mark: str,
+    say: Callable[[str], None],
+    *,
+    with_replay: bool = True,
+    parts_of_run: Mapping[str, str] | None = None,
 ) -> Found | None:
     """The newest whole checkpoint of the run with this mark; None where it has none yet.
 
-    Damaged ones are named and passed over. If there are only damaged ones, that is an error.
+    Damaged ones are named and passed over. If none is whole, the newest that lacks nothing but
+    rows of the replay is used without them. If there is none of those either, that is an error.
     """
-    manifests = sorted((folder / "checkpoints").glob("step-*.json"), reverse=True)
+    manifests = manifests_in(folder / "checkpoints")[::-1]
+    segments = replay_folder(folder) if with_replay else None
+    expected = Expected(mark, parts_of_run)
     complaints = []
-    for path in manifests:
+    attempts = [(path, False) for path in manifests]
+    if with_replay:
+        attempts += [(path, True) for path in manifests]
+    for path, without_lost_rows in attempts:
         try:
-            found = _read_checkpoint(path, mark, folder / "replay", with_replay)
+            found = read_checkpoint(path, expected, segments, without_lost_rows)
         except DamagedCheckpoint as damage:
-            complaints.append(f"checkpoint {path.stem} is not used: {damage}")
-            say(complaints[-1])
+            if not without_lost_rows:
+                complaints.append(f"checkpoint {path.stem} is not used: {damage}")
+                say(complaints[-1])
             continue
+        if found.lost:
+            say(inexact(path, found))
         if with_replay:  # to go on from here: set the damaged aside, so that nothing builds on them
-            for damaged in manifests[: len(complaints)]:
-                damaged.rename(damaged.with_suffix(".json.damaged"))
+            for newer in manifests[: manifests.index(path)]:
+                set_aside(newer)
         return found
     if complaints:
         raise DamagedCheckpoint(
@@ -171,45 +220,101 @@ def load_newest(
     return None
 
 
-def _read(path: Path, expected: str) -> dict[str, np.ndarray]:
+def replay_folder(folder: Path) -> Path:
+    """Where it is a link, its rows are not lost: they only have to be put back."""
+    path = folder / "replay"
     try:
-        content = path.read_bytes()
+        check_folder(path)
     except FileNotFoundError:
-        raise DamagedCheckpoint(f"{path.name} is missing") from None
-    if checksum(content) != expected:
-        raise DamagedCheckpoint(f"{path.name} was cut short or altered (its checksum differs)")
-    try:
-        return dict(load(content))
-    except SafetensorError as error:
-        raise DamagedCheckpoint(f"{path.name} is no safetensors file ({error})") from None
+        pass
+    except OSError as error:
+        raise DamagedCheckpoint(f"{path} cannot be read: {error.strerror}") from None
+    return path
 
 
-def _read_manifest(path: Path) -> dict[str, Any]:
-    try:
-        manifest = json.loads(path.read_bytes())
-        written = manifest.pop("checksum")
-    except (ValueError, KeyError, AttributeError, TypeError):
-        raise DamagedCheckpoint(f"{path.name} was cut short or is no manifest of ours") from None
-    if checksum(to_json(manifest).encode()) != written:
-        raise DamagedCheckpoint(f"{path.name} was altered (its checksum differs)")
-    return dict(manifest)
+def read_checkpoint(
+    path: Path, expected: Expected, segments: Path | None, without_lost_rows: bool
+) -> Found:
+    manifest = read_manifest(path)
+    if manifest.run != expected.mark:
+        raise DamagedCheckpoint(
+            f"it is of another run ({manifest.run}, this one is {expected.mark})"
+        )
+    if path.stem != f"step-{manifest.step:09d}":
+        raise DamagedCheckpoint(f"it is the checkpoint of step {manifest.step}, renamed")
+    for name, written in manifest.parts_of_run.items():
+        if expected.parts_of_run is not None and expected.parts_of_run.get(name) != written:
+            raise DamagedCheckpoint(f"run.json was altered since (its {name}); restore it")
+    arrays = read_arrays(path.with_suffix(".safetensors"), manifest.arrays)
+    kept = Kept([], [])
+    if segments is not None:
+        kept = read_segments(manifest, segments, without_lost_rows)
+    return Found(arrays, manifest.facts, manifest.added, manifest.first, *kept)
 
 
-def _read_checkpoint(path: Path, mark: str, segments: Path, with_replay: bool) -> Found:
-    manifest = _read_manifest(path)
-    if manifest["format"] != 1 or manifest["run"] != mark:
-        raise DamagedCheckpoint(f"it is of another run ({manifest['run']}, this one is {mark})")
-    rows = [
-        Segment(entry["start"], _read(segments / entry["name"], entry["checksum"])["rows"])
-        for entry in (manifest["segments"] if with_replay else ())
-    ]
-    arrays = _read(path.with_suffix(".safetensors"), manifest["arrays"])
-    return Found(arrays, manifest["facts"], manifest["added"], rows)
+class Kept(NamedTuple):
+    segments: list[Segment]
+    lost: list[tuple[int, int]]
+
+
+def read_segments(manifest: Manifest, folder: Path, without_lost_rows: bool) -> Kept:
+    kept = Kept([], [])
+    for entry in manifest.segments:
+        try:
+            kept.segments.append(Segment(entry.start, read_rows(folder, entry)))
+        except DamagedCheckpoint:
+            if not without_lost_rows:
+                raise
+            start = max(entry.start, manifest.first)
+            if kept.lost and kept.lost[-1][1] == start:
+                start = kept.lost.pop()[0]
+            kept.lost.append((start, entry.stop))
+    return kept
+
+
+def inexact(path: Path, found: Found) -> str:
+    ranges = ", ".join(f"{start}..{stop}" for start, stop in found.lost)
+    missing, held = sum(stop - start for start, stop in found.lost), found.added - found.first
+    return (
+        f"resume is inexact: rows {ranges} of the replay are lost, {missing} of {held}. "
+        f"Going on from {path.stem} with the others."
+    )
+
+
+def set_aside(path: Path) -> None:
+    """Under a name that no reader looks for, and that was free."""
+    for attempt in count(1):
+        aside = path.with_name(f"{path.name}.damaged{f'-{attempt}' if attempt > 1 else ''}")
+        if not os.path.lexists(aside):
+            break
+    with writing(path):
+        os.rename(path, aside)
+        sync_folder(path.parent)
+
+
+def place_rows(replay: Replay, found: Found) -> None:
+    """Fill the replay with the rows that the checkpoint has.
+
+    Where some are lost the others close up, so that no hole is ever drawn from. They are counted on
+    from the newest that ever was, so that no segment on disk is mistaken for one of theirs.
+    """
+    first = max(found.first, found.added - replay.capacity)
+    for segment in found.segments:
+        if segment.rows.shape[1:] != replay.rows.shape[1:]:
+            raise DamagedCheckpoint(
+                f"the replay's rows have {segment.rows.shape[1]} numbers, not the "
+                f"{replay.rows.shape[1]} of this run's environment"
+            )
+    replay.origin, replay.added = (found.added,) * 2 if found.lost else (first, first)
+    for segment in found.segments:
+        rows = segment.rows[max(0, first - segment.start) :]
+        replay.write(replay.added, rows)
+        replay.added += len(rows)
 
 
 def save_snapshot(folder: Path, step: int, state: Any) -> None:
     """Keep what acts and estimates, without what only trains, for later diagnostics."""
     snapshots = folder / "snapshots"
-    snapshots.mkdir(exist_ok=True)
+    make_folder(snapshots)
     leaves = {n: np.asarray(a) for n, a in named_leaves(state).items() if "/optimiser/" not in n}
     write_atomically(snapshots / f"step-{step:09d}.safetensors", save(leaves))

@@ -14,12 +14,19 @@ from prudent.exported import ACTIVATIONS
 from prudent.pieces.types import PolicyNetwork, Rollout, Spec
 from prudent.tasks.adapter import open_environment
 from prudent.tasks.vector import open_vector
-from prudent.training.checkpoint import Checkpoint, load_newest, save_checkpoint
+from prudent.training.checkpoint import Checkpoint
 from prudent.training.evaluate import episode_seed
-from prudent.training.guards import all_finite, check_finite, check_records, state_arrays
+from prudent.training.guards import all_finite, check_finite, state_arrays
 from prudent.training.learner import build_for, compiled, make_spec
 from prudent.training.normaliser import RunningScale
-from prudent.training.session import Place, Session, open_session, session_facts
+from prudent.training.session import (
+    Place,
+    Session,
+    find_checkpoint,
+    open_session,
+    session_facts,
+    write_checkpoint,
+)
 
 
 class Scales(NamedTuple):
@@ -80,9 +87,7 @@ def open_on_policy(place: Place) -> OnPolicySession:
     spec = make_spec(environment, run.critic_budget())
     rollout = shapes(empty_rollout(schedule, spec, epoch_length(schedule, 0)))
     learner = compiled(build_for(run, spec), run.seed, lambda data: data, rollout)
-    found = load_newest(place.folder, place.mark, place.reporter.say)
-    if found is None:
-        check_records(place.folder)
+    found = find_checkpoint(place)
     facts = found.facts if found else {}
     collector = EpochCollector(
         schedule=schedule,
@@ -110,9 +115,7 @@ def save(session: OnPolicySession) -> None:
         "episodes_begun": collector.episodes_begun,
         "recent_costs": collector.recent_costs,
     }
-    checkpoint = Checkpoint(arrays, facts)
-    save_checkpoint(session.folder, session.step, checkpoint, None, session.mark)
-    session.last_checkpoint = session.step
+    write_checkpoint(session, session.step, Checkpoint(arrays, facts))
 
 
 def epoch_length(schedule: OnPolicySchedule, step: int) -> int:

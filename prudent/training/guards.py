@@ -1,12 +1,11 @@
-"""What must not go on: numbers that are not finite, and records without a checkpoint."""
+"""Numbers that are not finite stop a run."""
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from prudent.training.checkpoint import DamagedCheckpoint, named_leaves
+from prudent.training.checkpoint import named_leaves
 from prudent.training.session import Session
 
 
@@ -49,13 +48,3 @@ def stop_as_non_finite(session: Session[Any], quantity: str) -> None:
         f"step {session.step}: {quantity} is not finite. Training stopped; the records are kept. "
         f"Last good checkpoint: {where}."
     )
-
-
-def check_records(folder: Path) -> None:
-    """Without a checkpoint a run starts anew and its records with it: only if they hold nothing."""
-    progress = folder / "progress.jsonl"
-    if progress.exists() and progress.read_bytes().count(b"\n") > 1:
-        raise DamagedCheckpoint(
-            f"{folder}: there are records but no checkpoint to go on from. They are left as they "
-            "are; restore the checkpoints, or train into another folder."
-        )

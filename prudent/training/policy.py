@@ -24,6 +24,7 @@ from prudent.training.evaluate import (
     run_episodes,
 )
 from prudent.training.learner import build_for
+from prudent.training.record import run_checksums
 from prudent.training.stored import StoredRun
 
 TOGETHER = 10  # environments that are stepped together
@@ -101,7 +102,8 @@ def load_policy(folder: Path, stored: StoredRun, step: int | None) -> Policy:
     if step is not None:
         state = fill(template, read_snapshot(folder, step), prefix="", strict=False)
         return Policy(algorithm, state, recorded, step)
-    found = load_newest(folder, stored.mark, print, with_replay=False)
+    parts = run_checksums(folder)
+    found = load_newest(folder, stored.mark, print, with_replay=False, parts_of_run=parts)
     if found is None:
         raise ValueError(f"{folder}: no checkpoint yet; the run has not finished its warm-up")
     state = fill(template, found.arrays, prefix="state/")

@@ -3,6 +3,7 @@
 Fields whose name ends in `_seconds` or `_per_second` depend on the clock; nothing else does.
 """
 
+import json
 import os
 import platform
 import sys
@@ -12,10 +13,24 @@ from pathlib import Path
 from typing import Any
 
 from prudent.configs import Run, run_to_json
-from prudent.files import to_json, write_atomically
+from prudent.files import (
+    CannotWrite,
+    canonical_json,
+    checksum,
+    open_regular,
+    read_regular,
+    stands_at,
+    status_of,
+    sync_folder,
+    to_json,
+    write_all,
+    write_atomically,
+    writing,
+)
 from prudent.training.stored import FORMATS
 
 PACKAGES = ("prudent", "jax", "jaxlib", "optax", "numpy", "gymnasium", "mujoco", "safetensors")
+LARGEST_RECORD = 2**24  # bytes of a run.json
 
 
 def write_run(folder: Path, run: Run, extra: Mapping[str, Any]) -> None:
@@ -35,26 +50,77 @@ def write_run(folder: Path, run: Run, extra: Mapping[str, Any]) -> None:
     write_atomically(folder / "run.json", (to_json(content, indent=2) + "\n").encode())
 
 
+def run_checksums(folder: Path) -> dict[str, str]:
+    """Of the parts of `run.json` that decide how a checkpoint is read; none where it is not there.
+
+    `spec` is what the algorithm knew of its environment, `settings` the run without its preset's
+    name, which decides nothing.
+    """
+    path = folder / "run.json"
+    if not os.path.lexists(path):
+        return {}
+    try:
+        content = json.loads(read_regular(path, LARGEST_RECORD))
+        settings = {name: value for name, value in content["run"].items() if name != "preset"}
+        parts = {"settings": settings}
+        if "spec" in content:
+            parts["spec"] = content["spec"]
+        return {name: checksum(canonical_json(part)) for name, part in parts.items()}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{path} is not a run record this version reads ({error})") from None
+
+
 class Lines:
-    """A file of JSON lines that only grows, and can be cut back to where a checkpoint saw it."""
+    """A file of JSON lines that only grows, and can be cut back to where a checkpoint saw it.
+
+    `noted` are fields that the next line will carry as well.
+    """
 
     def __init__(self, path: Path, keep_bytes: int) -> None:
-        if keep_bytes and (not path.exists() or path.stat().st_size < keep_bytes):
-            raise ValueError(
-                f"{path} is shorter than its checkpoint remembers ({keep_bytes} bytes); "
-                "restore the file, or train into another folder"
-            )
-        self._file = open(path, "ab")  # noqa: SIM115 - open as long as the run
-        self._file.truncate(keep_bytes)
+        self.noted: dict[str, Any] = {}
+        self._path, self._length = path, keep_bytes
+        with writing(path):
+            status = status_of(path)
+            if (status.st_size if status else 0) < keep_bytes:
+                raise ValueError(
+                    f"{path} is shorter than its checkpoint remembers ({keep_bytes} bytes); "
+                    "restore the file, or train into another folder"
+                )
+            if status and status.st_nlink > 1:  # its other names are somebody's copies: leave them
+                write_atomically(path, read_regular(path, status.st_size)[:keep_bytes])
+            self._file = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            os.ftruncate(self._file, keep_bytes)
+            if status is None:
+                sync_folder(path.parent)
 
     def write(self, line: Mapping[str, Any]) -> None:
-        self._file.write((to_json(line) + "\n").encode())
-        self._file.flush()
+        content = (to_json({**line, **self.noted}) + "\n").encode()
+        with writing(self._path):
+            try:
+                write_all(self._file, content)
+            except OSError:
+                os.ftruncate(self._file, self._length)  # no half line
+                raise
+        self._length += len(content)
+        self.noted = {}
 
     def sync(self) -> int:
         """Make what was written last; returns the file's length."""
-        os.fsync(self._file.fileno())
-        return os.fstat(self._file.fileno()).st_size
+        with writing(self._path):
+            os.fsync(self._file)
+        if not stands_at(self._file, self._path):
+            self._stop("removed or replaced")
+        if os.fstat(self._file).st_size != self._length:
+            self._stop("cut short or added to")
+        return self._length
+
+    def _stop(self, what: str) -> None:
+        raise CannotWrite(
+            f"{self._path} was {what} while the run writes it; put back what it was and go on with "
+            f"`prudent resume {self._path.parent}`, or train into another folder"
+        )
 
     def close(self) -> None:
-        self._file.close()
+        if self._file >= 0:
+            os.close(self._file)
+        self._file = -1

@@ -16,13 +16,14 @@ class Discounts(NamedTuple):
 class Replay:
     """Transitions packed as rows in the order `types.transition_from_row` reads.
 
-    Rows have an absolute index, 0 for the first ever added; row i stands at i % capacity.
+    Rows have an absolute index, 0 for the first ever added; row i stands at i % capacity. None
+    before `origin` is held: where rows were lost, the others are counted on from there.
     """
 
     def __init__(self, capacity: int, observation_size: int, action_size: int) -> None:
         width = row_width(observation_size, action_size)
         self.rows = np.zeros((capacity, width), np.float32)  # pages are claimed when first written
-        self.added = 0
+        self.origin = self.added = 0
         self._observation_size, self._action_size = observation_size, action_size
 
     @property
@@ -31,12 +32,12 @@ class Replay:
 
     @property
     def size(self) -> int:
-        return min(self.added, self.capacity)
+        return self.added - self.first
 
     @property
     def first(self) -> int:
         """Absolute index of the oldest row still held."""
-        return self.added - self.size
+        return max(self.origin, self.added - self.capacity)
 
     def add(self, observation: np.ndarray, action: np.ndarray, outcome: Outcome) -> None:
         row = self.rows[self.added % self.capacity]
@@ -61,7 +62,10 @@ class Replay:
 
     def draw(self, generator: np.random.Generator, updates: int, batch: int) -> np.ndarray:
         """Places of rows, [updates, batch], uniform and without repetition inside a batch."""
-        return distinct(generator, self.size, updates, batch)
+        indices = distinct(generator, self.size, updates, batch)
+        if not self.first or self.size == self.capacity:
+            return indices
+        return (self.first + indices) % self.capacity
 
     def look_ahead(self, places: np.ndarray, steps: int, discounts: Discounts) -> np.ndarray:
         """Rows [..., width] whose reward and cost are sums over up to `steps` rows from there on.

@@ -8,12 +8,20 @@ import numpy as np
 
 from prudent.configs import OffPolicySchedule
 from prudent.tasks.adapter import AdaptedEnv, Outcome, open_environment
-from prudent.training.checkpoint import Checkpoint, Found, load_newest, save_checkpoint
+from prudent.training.checkpoint import Checkpoint, Found, place_rows
 from prudent.training.evaluate import episode_seed
-from prudent.training.guards import check_records, state_arrays
+from prudent.training.guards import state_arrays
 from prudent.training.learner import build_for, compile_for_rows, make_spec
 from prudent.training.replay import Replay
-from prudent.training.session import Place, Session, close_session, open_session, session_facts
+from prudent.training.session import (
+    Place,
+    Session,
+    close_session,
+    find_checkpoint,
+    open_session,
+    session_facts,
+    write_checkpoint,
+)
 
 
 class Warmup(NamedTuple):
@@ -84,9 +92,7 @@ def open_off_policy(place: Place, warmup: Warmup) -> OffPolicySession:
     environment = open_environment(place.task)
     spec = make_spec(environment, run.critic_budget())
     learner = compile_for_rows(build_for(run, spec), spec, schedule.batch_size, run.seed)
-    found = load_newest(place.folder, place.mark, place.reporter.say)
-    if found is None:
-        check_records(place.folder)
+    found = find_checkpoint(place)
     facts = found.facts if found else {}
     collector = ReplayCollector(
         schedule=schedule,
@@ -124,9 +130,10 @@ def restore(session: OffPolicySession, found: Found) -> None:
     """Bring back the replay, the generator and the episode in progress."""
     collector, arrays = session.collector, found.arrays
     collector.generator.bit_generator.state = found.facts["generator"]
-    for segment in found.segments:
-        collector.replay.write(segment.start, segment.rows)
-    collector.replay.added = found.added
+    place_rows(collector.replay, found)
+    noted = session.progress.noted = found.facts.get("noted", {})
+    if found.lost:
+        noted["lost_replay_rows"] = [*noted.get("lost_replay_rows", []), *found.lost]
     episode = collector.episode
     for action in arrays["episode/actions"]:
         episode.step(collector.environment, action)
@@ -149,8 +156,7 @@ def save(session: OffPolicySession) -> None:
         **{name: getattr(collector, name) for name in COUNTERS},
         "episode": episode.index,
         "generator": collector.generator.bit_generator.state,
+        "noted": session.progress.noted,
     }
     total = session.step + collector.schedule.warmup_steps
-    checkpoint = Checkpoint(arrays, facts)
-    save_checkpoint(session.folder, total, checkpoint, collector.replay, session.mark)
-    session.last_checkpoint = session.step
+    write_checkpoint(session, total, Checkpoint(arrays, facts), collector.replay)

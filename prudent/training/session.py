@@ -15,10 +15,18 @@ import numpy as np
 from prudent.configs import Run
 from prudent.tasks.adapter import AdaptedEnv
 from prudent.tasks.task import Task
-from prudent.training.checkpoint import Found, fill
+from prudent.training.checkpoint import (
+    Checkpoint,
+    DamagedCheckpoint,
+    Found,
+    fill,
+    load_newest,
+    save_checkpoint,
+)
 from prudent.training.evaluate import Accounting, accounting_of
 from prudent.training.learner import Learner
-from prudent.training.record import Lines
+from prudent.training.record import Lines, run_checksums
+from prudent.training.replay import Replay
 from prudent.training.reporter import Reporter
 
 
@@ -68,6 +76,7 @@ class Session(Generic[C]):
     window: Window
     progress: Lines
     episodes: Lines
+    parts_of_run: dict[str, str]  # checksums of parts of run.json, which checkpoints carry too
     step: int  # environment steps; those of a warm-up are negative
     updates: int
     history: list[dict[str, float]]  # of the last evaluations
@@ -95,6 +104,21 @@ class Place:
     reporter: Reporter
 
 
+def find_checkpoint(place: Place) -> Found | None:
+    """The newest usable one. Without any a run starts anew and its records with it, so they must
+    hold nothing.
+    """
+    folder, parts = place.folder, run_checksums(place.folder)
+    found = load_newest(folder, place.mark, place.reporter.say, parts_of_run=parts)
+    progress = folder / "progress.jsonl"
+    if found is None and progress.exists() and progress.read_bytes().count(b"\n") > 1:
+        raise DamagedCheckpoint(
+            f"{folder}: there are records but no checkpoint to go on from. They are left as they "
+            "are; restore the checkpoints, or train into another folder."
+        )
+    return found
+
+
 def open_session(
     place: Place, learner: Learner, collector: C, found: Found | None, first_step: int = 0
 ) -> Session[C]:
@@ -116,6 +140,7 @@ def open_session(
         window=Window(learner.metric_names, facts.get("window_sums"), facts.get("window_count", 0)),
         progress=Lines(folder / "progress.jsonl", facts.get("progress_bytes", 0)),
         episodes=Lines(folder / "episodes.jsonl", facts.get("episodes_bytes", 0)),
+        parts_of_run=run_checksums(folder),
         step=facts.get("step", first_step),
         updates=facts.get("updates", 0),
         history=facts.get("history", []),
@@ -136,6 +161,14 @@ def session_facts(session: Session[Any]) -> dict[str, Any]:
         "progress_bytes": session.progress.sync(),
         "episodes_bytes": session.episodes.sync(),
     }
+
+
+def write_checkpoint(
+    session: Session[Any], name: int, checkpoint: Checkpoint, replay: Replay | None = None
+) -> None:
+    mark, parts = session.mark, session.parts_of_run
+    save_checkpoint(session.folder, name, checkpoint, replay, mark, parts)
+    session.last_checkpoint = session.step
 
 
 def close_session(session: Session[Any]) -> None:
