@@ -13,13 +13,13 @@ ROOT = Path(prudent.__file__).parent
 
 # Each module or package may import from those listed before it (and from itself).
 ORDER = [
-    "constraints", "files", "backend", "statistics", "exported", "tasks", "configs", "pieces",
-    "algorithms", "training", "experiments", "api", "report", "tutorial", "bench",
+    "settings", "constraints", "files", "backend", "statistics", "exported", "tasks", "configs",
+    "pieces", "compute", "algorithms", "training", "experiments", "api", "report", "tutorial", "bench",
     "cli",
 ]  # fmt: skip
 NO_JAX = [
-    "constraints", "files", "backend", "statistics", "exported", "tasks", "configs",
-    "experiments", "api", "report", "cli",
+    "settings", "constraints", "files", "backend", "statistics", "exported", "tasks", "configs",
+    "algorithms", "experiments", "api", "report", "cli",
 ]  # fmt: skip
 
 

@@ -82,7 +82,39 @@ _TANH = Style(
 STYLES |= {"tanh-uniform": _TANH, "tanh-uniform-small": _TANH._replace(output_scale=0.1)}
 
 
-def mlp(sizes: Sequence[int], style: Style, heads: int = 1) -> Network:
+FEW_ROWS = 32
+
+
+@jax.custom_vjp
+def _product_of_few_rows(x: jax.Array, weight: jax.Array) -> jax.Array:
+    """x [B, in] @ weight [in, out]; for few rows the gradient of x is quicker with the large matrix
+    on the left.
+    """
+    return x @ weight
+
+
+def _forward(x: jax.Array, weight: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    return x @ weight, (x, weight)
+
+
+def _backward(kept: tuple[jax.Array, jax.Array], y: jax.Array) -> tuple[jax.Array, jax.Array]:
+    x, weight = kept
+    return (weight @ y.T).T, x.T @ y
+
+
+_product_of_few_rows.defvjp(_forward, _backward)
+
+
+def dense(x: jax.Array, weight: jax.Array, forward_mode: bool) -> jax.Array:
+    """`forward_mode` keeps derivatives along a direction possible, which a natural gradient needs
+    and a rule for gradients rules out.
+    """
+    if forward_mode or x.ndim != 2 or len(x) > FEW_ROWS:
+        return x @ weight
+    return _product_of_few_rows(x, weight)
+
+
+def mlp(sizes: Sequence[int], style: Style, heads: int = 1, forward_mode: bool = False) -> Network:
     """Dense layers with the activation between them; leading axes of the input are batch.
 
     `heads` output layers of `sizes[-1]` units are initialised independently and stand side by side.
@@ -116,8 +148,9 @@ def mlp(sizes: Sequence[int], style: Style, heads: int = 1) -> Network:
     def apply(params: Params, x: jax.Array) -> jax.Array:
         leading, activation = (None,) * (x.ndim - 1), ACTIVATIONS[style.activation]
         for layer in params[:-1]:
-            x = activation(x @ layer["weight"] + layer["bias"][leading])
-        return x @ params[-1]["weight"] + params[-1]["bias"][leading]
+            x = dense(x, layer["weight"], forward_mode)
+            x = activation(x + layer["bias"][leading])
+        return dense(x, params[-1]["weight"], forward_mode) + params[-1]["bias"][leading]
 
     return Network(init, apply)
 

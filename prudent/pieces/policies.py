@@ -96,7 +96,8 @@ def gaussian(
     What lies outside [-1, 1] the environment clips. Densities are those of the action before that,
     in units of [-1, 1].
     """
-    network = mlp((spec.observation_size, *hidden, spec.action_size), style)
+    sizes = (spec.observation_size, *hidden, spec.action_size)
+    network = mlp(sizes, style, forward_mode=True)
 
     def init(key: jax.Array) -> Params:
         log_std = jnp.full(spec.action_size, initial_log_std, jnp.result_type(float))
