@@ -14,8 +14,8 @@ ROOT = Path(prudent.__file__).parent
 # Each module or package may import from those listed before it (and from itself).
 ORDER = [
     "settings", "constraints", "files", "backend", "statistics", "exported", "tasks", "configs",
-    "pieces", "compute", "algorithms", "training", "experiments", "api", "report", "tutorial", "bench",
-    "cli",
+    "pieces", "compute", "algorithms", "training", "experiments", "api", "report", "tutorial",
+    "bench", "cli",
 ]  # fmt: skip
 NO_JAX = [
     "settings", "constraints", "files", "backend", "statistics", "exported", "tasks", "configs",

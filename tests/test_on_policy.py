@@ -421,8 +421,8 @@ def test_the_controller_by_hand(float64):
     for violation in (10.0, 20.0, -40.0, -100.0):
         state = dual.update(state, jnp.asarray(violation))
         found.append(float(dual.value(state)))
-    # P: 5, 12.5, -13.75; I: 0.1, 0.3, 0; smoothed 10, 15, -12.5; rises 0, 5, 0.
-    np.testing.assert_allclose(found, [0.5 + 0.1, 1.25 + 0.3 + 10.0, 0.0, 0.0])
+    # P: 5, 12.5, -13.75; I: 0.101, 0.301, 0; P rises by 5 and 12.5 from 0, then falls.
+    np.testing.assert_allclose(found, [0.5 + 0.101 + 10.0, 1.25 + 0.301 + 25.0, 0.0, 0.0])
 
 
 @pytest.mark.parametrize("algorithm", ON_POLICY)

@@ -133,16 +133,14 @@ class Transcribed:
             slope = 0.01 / (-violation + 1e-8)
             self.multiplier = slope if 0.0 <= slope <= 1.0 else 1.0
         elif self.algorithm == "cppo-pid":
-            # While the derivative, with its delay of 10 epochs, still looks back at the first one.
+            # While the derivative, with its delay of 10 epochs, still looks back at the beginning.
             self.seen_costs.append(violation)
-            proportional = integral = 0.0
-            smoothed = self.seen_costs[0]
+            smoothed, integral = 0.0, 0.001
             for e in self.seen_costs:
-                proportional = 0.95 * proportional + 0.05 * e
-                integral = max(0.0, integral + 0.01 * e)
                 smoothed = 0.95 * smoothed + 0.05 * e
-            rise = max(0.0, smoothed - self.seen_costs[0])
-            self.multiplier = max(0.0, 0.1 * proportional + integral + 0.01 * rise)
+                integral = max(0.0, integral + 0.01 * e)
+            rise = max(0.0, smoothed)
+            self.multiplier = max(0.0, 0.1 * smoothed + integral + 0.01 * rise)
         else:
             self.multiplier = np.asarray(0.0)
 

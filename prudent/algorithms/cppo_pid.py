@@ -2,9 +2,12 @@
 
 multiplier   λ = max(0, K_P P + I + K_D D)
              P: the violation, smoothed;  I: its sum, K_I each, kept above 0;
-             D: how much the smoothed cost rose over the last `derivative_delay` epochs, or 0
+             D: how much P rose over the last `derivative_delay` epochs, or 0
 advantage    A = (A_r - λ A_c) / (1 + λ)
 policy       PPO's clipped ratio
+
+P begins at 0 and I at 0.001. The reference smooths the cost itself for D, not the violation, so that
+its D is larger in the first epochs, by what the budget adds to a mean that starts at 0.
 """
 
 from __future__ import annotations
@@ -35,38 +38,32 @@ class CPPOPIDConfig(ClippedConfig, CostAdvantageConfig):
 
 
 class Controller(NamedTuple):
-    proportional: jax.Array
     integral: jax.Array
-    smoothed: jax.Array
+    smoothed: jax.Array  # the violation
     past: jax.Array  # [delay] smoothed violations, the oldest first
-    updates: jax.Array
     output: jax.Array
+
+
+INITIAL_INTEGRAL = 0.001  # as the reference's
 
 
 def controller(config: CPPOPIDConfig) -> multipliers.Multiplier:
     def init() -> Controller:
         zero = jnp.zeros(())
         return Controller(
-            zero, zero, zero, jnp.zeros(config.derivative_delay), jnp.zeros((), jnp.int32), zero
+            zero + INITIAL_INTEGRAL, zero, jnp.zeros(config.derivative_delay), zero + 0.0
         )
 
     def update(state: Controller, violation: jax.Array) -> Controller:
         keep = config.smoothing
-        # The derivative starts at the first violation measured, not with a jump from 0 to it.
-        first = state.updates == 0
-        before = jnp.where(first, violation, state.smoothed)
-        past = jnp.where(first, jnp.full_like(state.past, violation), state.past)
-        smoothed = keep * before + (1.0 - keep) * violation
-        proportional = keep * state.proportional + (1.0 - keep) * violation
+        smoothed = keep * state.smoothed + (1.0 - keep) * violation
         integral = jnp.maximum(state.integral + config.integral_gain * violation, 0.0)
-        rise = jnp.maximum(smoothed - past[0], 0.0)
-        output = config.proportional_gain * proportional + integral + config.derivative_gain * rise
+        rise = jnp.maximum(smoothed - state.past[0], 0.0)
+        output = config.proportional_gain * smoothed + integral + config.derivative_gain * rise
         return Controller(
-            proportional=proportional,
             integral=integral,
             smoothed=smoothed,
-            past=jnp.append(past[1:], smoothed),
-            updates=state.updates + 1,
+            past=jnp.append(state.past[1:], smoothed),
             output=jnp.maximum(output, 0.0),
         )
 

@@ -87,8 +87,8 @@ FEW_ROWS = 32
 
 @jax.custom_vjp
 def _product_of_few_rows(x: jax.Array, weight: jax.Array) -> jax.Array:
-    """x [B, in] @ weight [in, out]; for few rows the gradient of x is quicker with the large matrix
-    on the left.
+    """[B, in] @ [in, out]. For few rows, the gradient of x is quicker with the large matrix on the
+    left.
     """
     return x @ weight
 
