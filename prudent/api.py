@@ -1,6 +1,8 @@
 """The library from Python: train, resume, load, evaluate, export."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,16 +13,21 @@ from prudent.algorithms import find_algorithm
 from prudent.algorithms.entry import Settings, preset_named, settings, with_values
 from prudent.configs import OnPolicySchedule, Run, checked_run
 from prudent.exported import ExportedPolicy
-from prudent.tasks.adapter import describe_spaces, open_environment, probe
+from prudent.files import new_run_folder
+from prudent.tasks import TASKS
+from prudent.tasks.adapter import AdaptedEnv, describe_spaces, open_environment, probe
+from prudent.tasks.costs import Cost
 from prudent.tasks.custom import find_task
 from prudent.tasks.task import Task
-from prudent.training.stored import mark_of, read_stored
+from prudent.training.reporter import PACKAGES, SINKS, Reporter
+from prudent.training.stored import StoredRun, mark_of, read_stored
 
 if TYPE_CHECKING:  # JAX is imported only when something is computed
     from prudent.training.policy import Policy
     from prudent.training.replay_collector import Warmup
 
-MakeEnvironment = Callable[..., gymnasium.Env]
+# A function that makes an environment, an environment, a Gymnasium id or `module:callable`.
+Environment = Callable[..., gymnasium.Env] | gymnasium.Env | str
 
 
 class Result(NamedTuple):
@@ -28,56 +35,79 @@ class Result(NamedTuple):
     evaluation: dict[str, Any]  # the last one: return, cost, length, within_budget
 
 
+class Extras(NamedTuple):
+    """What a run is given besides its settings."""
+
+    warmup: Any = None
+    init_from: str | Path | None = None
+    callbacks: Sequence[Callable[[dict[str, Any]], Any]] = ()
+    log: Sequence[str] = ()
+    quiet: bool = False
+
+
 def train(
     algorithm: str = "cal",
     *,
     task: str | None = None,
-    env: MakeEnvironment | str | None = None,
+    env: Environment | None = None,
+    cost: Cost | None = None,
     budget: float | None = None,
     horizon: int | None = None,
     discounted: bool | None = None,
+    negative_costs: bool = False,
     preset: str | None = None,
     seed: int = 0,
     out: str | Path | None = None,
     warmup: Any = None,
+    init_from: str | Path | None = None,
+    callbacks: Sequence[Callable[[dict[str, Any]], Any]] = (),
     log: Sequence[str] = (),
     quiet: bool = False,
     **values: Any,
 ) -> Result:
     """Train on one of our tasks (`task`) or on any Gymnasium environment (`env`).
 
-    `env` is a function that makes the environment, `module:callable`, or a Gymnasium id; it needs
-    a `budget` (cost allowed per episode; a plain sum unless `discounted`) and a `horizon` (steps
-    per episode). `warmup` replaces the first, untrained steps: a policy (observation -> action) or
-    logged transitions (see `prudent.training.warmup`). Any setting of the algorithm or its
-    schedule is an argument too (`prudent train ALGORITHM --task TASK --help` shows them).
+    `env` is a function that makes the environment, an environment, `module:callable`, or a
+    Gymnasium id; it needs a `budget` (cost allowed per episode; a plain sum unless `discounted`)
+    and a `horizon` (steps per episode). `cost` says where a step's cost comes from, if not from
+    `info["cost"]`: the key of another entry of `info`, or a function of (observation, action,
+    reward, terminated, truncated, info). A budget below 0 needs `negative_costs`.
+
+    `warmup` replaces the first, untrained steps: a policy (observation -> action) or logged
+    transitions (see `prudent.training.warmup`). `init_from` is the folder of a run whose policy is
+    the first one here. Each of `callbacks` is called with every line of `progress.jsonl`; where one
+    returns something true or raises, the run is saved and stops. Any setting of the algorithm or
+    its schedule is an argument too (`prudent train ALGORITHM --task TASK --help` shows them).
     """
     entry = find_algorithm(algorithm)
-    found = name_task(task, env, budget, horizon, discounted)
+    limits = budget, horizon, discounted
+    found = name_task(task, env, limits, cost=cost, negative_costs=negative_costs)
     preset = preset_named(entry, found, preset)
-    run = make_run(
-        algorithm, found, preset, seed, with_values(settings(entry, found, preset), values)
-    )
-    return start(run, found, Path(out) if out else default_folder(run), warmup, log, quiet)
+    chosen = with_values(settings(entry, found, preset), values)
+    run = make_run(algorithm, found, preset, seed, chosen)
+    extras = Extras(warmup, init_from, callbacks, log, quiet)
+    return start(run, found, Path(out) if out else default_folder(run), extras)
 
 
 def name_task(
     task: str | None,
-    env: MakeEnvironment | str | None,
-    budget: float | None,
-    horizon: int | None,
-    discounted: bool | None,
+    env: Environment | None,
+    limits: tuple[float | None, int | None, bool | None],
+    **how: Any,
 ) -> Task:
+    """`limits` are budget, horizon and whether the cost is discounted."""
     if (task is None) == (env is None):
         raise ValueError("name either a task (`prudent list` shows them) or an env, and one only")
-    if callable(env):
-        return find_task(callable_name(env), env, budget, horizon, discounted)
-    return find_task(task or env or "", None, budget, horizon, discounted)
+    name = task or env
+    if isinstance(name, str):
+        return find_task(name, None, *limits, **how)
+    return find_task(environment_name(name), name, *limits, **how)
 
 
-def callable_name(make: Callable[..., Any]) -> str:
+def environment_name(env: Any) -> str:
     """`module:name`, by which the command line finds it again if it can be imported at all."""
-    return f"{getattr(make, '__module__', 'custom')}:{getattr(make, '__qualname__', 'env')}"
+    named = env if hasattr(env, "__qualname__") else type(env)
+    return f"{getattr(named, '__module__', 'custom')}:{getattr(named, '__qualname__', 'env')}"
 
 
 def make_run(algorithm: str, task: Task, preset: str, seed: int, chosen: Settings) -> Run:
@@ -92,6 +122,7 @@ def make_run(algorithm: str, task: Task, preset: str, seed: int, chosen: Setting
             budget=task.constraint.budget,
             discounted=task.constraint.discounted,
             horizon=task.horizon,
+            cost_source=task.cost_source,
         )
     )
 
@@ -102,90 +133,113 @@ def default_folder(run: Run) -> Path:
     return Path("runs") / task / run.algorithm / setting / f"seed-{run.seed}"
 
 
-def start(
-    run: Run, task: Task, folder: Path, warmup: Any, log: Sequence[str], quiet: bool
-) -> Result:
-    """Train a new run into an empty folder."""
-    if (folder / "run.json").exists():
-        raise ValueError(
-            f"{folder} holds a run already: go on with `prudent resume {folder}`, or choose "
-            "another folder with --out"
-        )
-    probe(task)
-    backend.prepare()
-    from prudent.training.learner import make_spec
-    from prudent.training.record import write_run
-    from prudent.training.warmup import with_warmup
+def start(run: Run, task: Task, folder: Path, extras: Extras) -> Result:
+    """Train a new run into a folder that is not there yet, or empty.
 
-    environment = open_environment(task)
-    try:
-        run, first_experience = with_warmup(run, warmup, environment)
-    finally:
-        environment.close()
-    spec = make_spec(environment, run.critic_budget())
-    folder.mkdir(parents=True, exist_ok=True)
-    extra = {
-        "spec": spec._asdict(),
-        "spaces": describe_spaces(environment),
-        "deterministic_reset": task.deterministic_reset,
-    }
-    write_run(folder, run, extra)
-    return _train(
-        run, mark_of(run.identity(), run.seed), task, folder, first_experience, log, quiet
-    )
+    The folder is held before anything is looked at, and a set-up that fails leaves nothing behind.
+    """
+    check_extras(extras)
+    with new_run_folder(folder):
+        probe(task)
+        backend.prepare()
+        from prudent.training.initial import (
+            check_initial,
+            mark_of_policy,
+            policy_of_run,
+            write_initial,
+        )
+        from prudent.training.learner import make_spec
+        from prudent.training.record import write_run
+        from prudent.training.warmup import with_warmup
+
+        environment = open_environment(task)
+        try:
+            run, first_steps, rows = with_warmup(run, extras.warmup, environment)
+        finally:
+            environment.close()
+        initial = {} if rows is None else {"rows": rows}
+        if extras.init_from is not None:
+            initial |= policy_of_run(Path(extras.init_from))
+            run = replace(run, init_from=mark_of_policy(initial))
+        spec = make_spec(environment, run.critic_budget())
+        check_initial(run, spec, initial)
+        facts = {
+            "spec": spec._asdict(),
+            "spaces": describe_spaces(environment),
+            "deterministic_reset": task.deterministic_reset,
+        }
+        write_initial(folder, initial)
+        write_run(folder, run, facts)
+        mark = mark_of(run.identity(), run.seed)
+        return _train(run, mark, task, folder, first_steps, extras)
 
 
 def resume(
     folder: str | Path,
     *,
-    env: MakeEnvironment | None = None,
+    env: Environment | None = None,
+    cost: Cost | None = None,
     warmup: Any = None,
+    callbacks: Sequence[Callable[[dict[str, Any]], Any]] = (),
     log: Sequence[str] = (),
     quiet: bool = False,
 ) -> Result:
     """Go on with a run that was stopped, as if it never had been.
 
-    `env` is needed only where the run's environment cannot be imported by name; `warmup` only where
-    the run stopped during its warm-up.
+    `env` is needed where the run's environment is neither one of our tasks nor a registered
+    Gymnasium id, `cost` where it was a function, `warmup` where the run stopped during its warm-up
+    with a policy.
     """
     folder = Path(folder)
-    run, mark, _ = read_stored(folder)
-    task = task_of(run, env)
+    stored = read_stored(folder)
+    extras = Extras(warmup, None, callbacks, log, quiet)
+    check_extras(extras)
+    task = task_of(stored.run, env, cost)
     backend.prepare()
     from prudent.training.warmup import with_warmup
 
     environment = open_environment(task)
     try:
-        same_run, first_experience = with_warmup(run, warmup, environment)
+        check_same_environment(environment, stored)
+        same_run, first_steps, _ = with_warmup(stored.run, warmup, environment)
     finally:
         environment.close()
-    if warmup is not None and same_run != run:
-        raise ValueError(f"{folder}: began with warm-up {run.warmup}, not {same_run.warmup}")
-    return _train(run, mark, task, folder, first_experience, log, quiet)
+    if warmup is not None and same_run != stored.run:
+        began, given = stored.run.warmup, same_run.warmup
+        raise ValueError(f"{folder}: began with warm-up {began}, not {given}")
+    return _train(stored.run, stored.mark, task, folder, first_steps, extras)
 
 
 def _train(
-    run: Run,
-    mark: str,
-    task: Task,
-    folder: Path,
-    warmup: "Warmup",
-    log: Sequence[str],
-    quiet: bool,
+    run: Run, mark: str, task: Task, folder: Path, first_steps: "Warmup", extras: Extras
 ) -> Result:
+    from prudent.training.initial import read_initial
     from prudent.training.off_policy import train as train_off_policy
     from prudent.training.on_policy import train as train_on_policy
-    from prudent.training.reporter import SINKS, Reporter
     from prudent.training.session import Place
 
-    reporter = Reporter(quiet, [SINKS[name](folder) for name in log])
+    reporter = Reporter(extras.quiet, [SINKS[name](folder) for name in extras.log])
     reporter.say(start_line(run, folder))
-    place = Place(run, task, folder, mark, reporter)
+    initial = read_initial(folder, run)
+    place = Place(run, task, folder, mark, reporter, initial, tuple(extras.callbacks))
     if isinstance(run.schedule, OnPolicySchedule):
         last = train_on_policy(place)
     else:
-        last = train_off_policy(place, warmup)
+        last = train_off_policy(place, first_steps)
     return Result(folder, last["evaluation"])
+
+
+def check_extras(extras: Extras) -> None:
+    for name in extras.log:
+        if name not in SINKS:
+            raise ValueError(
+                f"log: no place {name!r} to send progress to; there is: {', '.join(SINKS)}"
+            )
+        if find_spec(PACKAGES[name]) is None:
+            raise ValueError(f"--log {name} needs an extra: pip install 'prudent[{name}]'")
+    for callback in extras.callbacks:
+        if not callable(callback):
+            raise ValueError(f"callbacks: {callback!r} is not callable")
 
 
 def start_line(run: Run, folder: Path) -> str:
@@ -206,13 +260,54 @@ def start_line(run: Run, folder: Path) -> str:
     )
 
 
-def task_of(run: Run, env: MakeEnvironment | None = None) -> Task:
-    try:
-        return find_task(
-            run.task, env, run.budget, run.horizon, run.discounted, negative_costs=True
+def task_of(run: Run, env: Environment | None = None, cost: Cost | None = None) -> Task:
+    """The run's task. What `run.json` names is imported and called only if it is one of ours or a
+    registered Gymnasium id: a folder somebody hands over must not run code.
+    """
+    limits: dict[str, Any] = {
+        "budget": run.budget,
+        "horizon": run.horizon,
+        "discounted": run.discounted,
+        "negative_costs": True,  # they were accepted when the run began
+    }
+    if env is None and run.task not in TASKS and run.task not in gymnasium.registry:
+        raise ValueError(
+            f"the run's environment is {run.task}, neither one of our tasks nor a registered "
+            "Gymnasium id; if you trust it, name it again (--env module:callable, env=...)"
         )
-    except ValueError as error:
-        raise ValueError(f"{error}. Pass the run's environment with env=...") from None
+    if cost is None:
+        cost = recorded_key(run.cost_source)
+    if isinstance(env, str):
+        return find_task(env, None, cost=cost, **limits)
+    return find_task(run.task, env, cost=cost, **limits)
+
+
+def recorded_key(cost_source: str) -> str | None:
+    """The key of `info` that a run's record names; None for the usual one."""
+    if cost_source == 'info["cost"]':
+        return None
+    if not (cost_source.startswith('info["') and cost_source.endswith('"]')):
+        raise ValueError(
+            f"the run's cost is what the function {cost_source} returns; pass it again (cost=...)"
+        )
+    return cost_source[len('info["') : -len('"]')]
+
+
+def check_same_environment(environment: AdaptedEnv, stored: StoredRun) -> None:
+    """That an environment has the sizes and bounds that the run's had."""
+    spec = stored.content.get("spec", {})
+    now = {
+        "observation_size": environment.observation_size,
+        "action_size": environment.action_size,
+        "action_scale": environment.action_scale.tolist(),
+        "action_centre": environment.action_centre.tolist(),
+    }
+    for name, value in now.items():
+        if name in spec and spec[name] != value:
+            raise ValueError(
+                f"{environment.name} is not the run's environment: {name.replace('_', ' ')} is "
+                f"{value}, in the run it was {spec[name]}"
+            )
 
 
 def load(folder: str | Path, *, step: int | None = None) -> "Policy":
@@ -227,12 +322,28 @@ def load(folder: str | Path, *, step: int | None = None) -> "Policy":
     return load_policy(folder, read_stored(folder), step)
 
 
-def export(folder: str | Path, path: str | Path, *, step: int | None = None) -> ExportedPolicy:
-    """Write a run's policy as one file that acts without JAX; `load_exported` reads it."""
+def export(
+    folder: str | Path,
+    path: str | Path,
+    *,
+    step: int | None = None,
+    env: Environment | None = None,
+) -> ExportedPolicy:
+    """Write a run's policy as one file that acts without JAX; `load_exported` reads it.
+
+    With `env`, only if the policy fits that environment.
+    """
     policy = load(folder, step=step)
     from prudent.training.export import export_policy
 
-    return export_policy(policy, read_stored(Path(folder)).run, Path(path))
+    stored = read_stored(Path(folder))
+    if env is not None:
+        environment = open_environment(task_of(stored.run, env))
+        try:
+            check_same_environment(environment, stored)
+        finally:
+            environment.close()
+    return export_policy(policy, stored.run, Path(path))
 
 
 def evaluate(
@@ -241,7 +352,8 @@ def evaluate(
     episodes: int = 10,
     step: int | None = None,
     seed: int | None = None,
-    env: MakeEnvironment | None = None,
+    env: Environment | None = None,
+    cost: Cost | None = None,
     video: str | Path | None = None,
 ) -> dict[str, Any]:
     """Fresh episodes of a run's policy: mean, 95 % interval, share within the budget.
@@ -249,15 +361,19 @@ def evaluate(
     Where these succeed and the `video` does not, `prudent.training.video.VideoFailed` is raised,
     which has them as its `results`.
     """
+    if episodes < 1:
+        raise ValueError(f"--episodes is {episodes}; it must be a whole number at least 1")
+    if seed is not None and seed < 0:
+        raise ValueError(f"--seed is {seed}; it must be a whole number at least 0")
+    stored = read_stored(Path(folder))
+    task = task_of(stored.run, env, cost)
     policy = load(folder, step=step)
     from prudent.training.policy import evaluate_policy
     from prudent.training.video import check_video_path, film
 
     if video is not None:
         check_video_path(Path(video))
-    run = read_stored(Path(folder)).run
-    task = task_of(run, env)
-    results = evaluate_policy(policy, run, task, episodes, seed)
+    results = evaluate_policy(policy, stored.run, task, episodes, seed)
     if video is not None:
-        film(policy, run, task, Path(video), results)
+        film(policy, stored.run, task, Path(video), results)
     return results

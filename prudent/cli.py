@@ -12,11 +12,13 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import tyro
 
+from prudent import __version__
 from prudent.algorithms import ALGORITHMS
+from prudent.failures import last_words
 from prudent.files import to_json
 
 USAGE = """\
-usage: prudent COMMAND ...
+usage: prudent [--version] [--debug] COMMAND ...
 
   train ALGORITHM --task TASK   train; `prudent train cal --task orbit --help` shows every option
   resume RUN                    go on with a run that was stopped
@@ -25,7 +27,16 @@ usage: prudent COMMAND ...
   report RUN ...                learning curves and final numbers of runs on one task
   list                          algorithms, and tasks with their budgets
   bench                         how fast this machine learns, against what it could
+  completion SHELL              a script for bash, zsh or fish that completes these words
+
+COMMAND --help says more. --debug shows the whole traceback of a failure.
 """
+
+PRESETS = (
+    "the values to begin with: `paper` as the paper states them, `head` as the official code has "
+    "them now, `matched` a baseline with CAL's schedule, `million` on-policy for a million steps, "
+    "`default` for an environment of your own"
+)
 
 
 Config = TypeVar("Config")
@@ -40,6 +51,10 @@ class TrainOptions(Generic[Config, Plan]):
     schedule: Plan
     budget: float | None = None
     """Cost allowed per episode (default: the task's)."""
+    negative_costs: bool = False
+    """Costs can be negative, and so may the budget."""
+    cost: str | None = None
+    """The entry of `info` that is the cost (default: cost)."""
     horizon: int | None = None
     """Steps after which an episode is cut (default: the task's)."""
     discounted: bool | None = None
@@ -48,6 +63,8 @@ class TrainOptions(Generic[Config, Plan]):
     """The run's folder (default: runs/TASK/ALGORITHM/PRESET-HASH/seed-N)."""
     warmup: Path | None = None
     """Logged transitions (.npz) to learn from instead of untrained first steps."""
+    init_from: Path | None = None
+    """A run's folder, whose policy is the first one of this run."""
     log: tuple[Literal["tensorboard", "wandb"], ...] = ()
     """Send progress there as well."""
     quiet: bool = False
@@ -57,7 +74,7 @@ class TrainOptions(Generic[Config, Plan]):
 def train(arguments: list[str]) -> None:
     """Two passes: algorithm, task and preset decide the defaults of everything else."""
     from prudent.algorithms.entry import Settings, preset_named, settings
-    from prudent.api import default_folder, make_run, start
+    from prudent.api import Extras, default_folder, make_run, start
     from prudent.tasks import TASKS
     from prudent.tasks.custom import find_task, unknown_task
 
@@ -66,7 +83,7 @@ def train(arguments: list[str]) -> None:
     where = first.add_mutually_exclusive_group()
     where.add_argument("--task", help="one of `prudent list`")
     where.add_argument("--env", help="a Gymnasium id or module:callable; needs --budget")
-    first.add_argument("--preset", help="values to begin with: paper, head, matched, default, ...")
+    first.add_argument("--preset", help=PRESETS)
     chosen, rest = first.parse_known_args(arguments)
     name = chosen.task or chosen.env
     if chosen.algorithm is None or name is None:
@@ -81,23 +98,35 @@ def train(arguments: list[str]) -> None:
     options = tyro.cli(
         form,
         prog=f"prudent train {chosen.algorithm} --{'task' if chosen.task else 'env'} {name}",
-        description=f"Every setting; the defaults are those of preset {preset}.",
+        description=(
+            f"Every setting; the defaults are those of preset {preset}. There is here: "
+            f"{', '.join(entry.presets(known))}. --preset chooses {PRESETS}."
+        ),
         default=TrainOptions(seed=0, config=config, schedule=schedule),
         args=rest,
         config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
     )
-    task = find_task(name, None, options.budget, options.horizon, options.discounted)
+    limits = options.budget, options.horizon, options.discounted
+    task = find_task(name, None, *limits, options.cost, options.negative_costs)
     settled = Settings(options.config, options.schedule)
     run = make_run(chosen.algorithm, task, preset, options.seed, settled)
     folder = options.out or default_folder(run)
+    extras = Extras(options.warmup, options.init_from, (), options.log, options.quiet)
     try:
-        start(run, task, folder, options.warmup, options.log, options.quiet)
+        start(run, task, folder, extras)
     except KeyboardInterrupt:
         stopped(folder)
 
 
 def stopped(folder: Path) -> None:
-    print(f"\nStopped; everything is saved. Go on with: prudent resume {folder}")
+    """Says what there is to go on with."""
+    if not (folder / "run.json").exists():
+        words = "Stopped before the run began; nothing was written."
+    elif not any((folder / "checkpoints").glob("step-*.json")):
+        words = f"Stopped before the first checkpoint. Begin again with: prudent resume {folder}"
+    else:
+        words = f"Stopped; everything is saved. Go on with: prudent resume {folder}"
+    print(f"\n{words}", file=sys.stderr)
     sys.exit(130)
 
 
@@ -105,6 +134,10 @@ def stopped(folder: Path) -> None:
 class ResumeOptions:
     run: Annotated[Path, tyro.conf.Positional]
     """The run's folder."""
+    env: str | None = None
+    """The run's environment, named again where it is code (module:callable)."""
+    warmup: Path | None = None
+    """The same log again, where an older version stopped before its first checkpoint."""
     log: tuple[Literal["tensorboard", "wandb"], ...] = ()
     quiet: bool = False
 
@@ -114,7 +147,13 @@ def resume(arguments: list[str]) -> None:
 
     options = tyro.cli(ResumeOptions, prog="prudent resume", args=arguments)
     try:
-        go_on(options.run, log=options.log, quiet=options.quiet)
+        go_on(
+            options.run,
+            env=options.env,
+            warmup=options.warmup,
+            log=options.log,
+            quiet=options.quiet,
+        )
     except KeyboardInterrupt:
         stopped(options.run)
 
@@ -128,6 +167,8 @@ class EvaluateOptions:
     """Take the snapshot of this step instead of the newest checkpoint."""
     seed: int | None = None
     """Start elsewhere than training's evaluations did."""
+    env: str | None = None
+    """The environment, named again where it is code (module:callable)."""
     video: Path | None = None
     """Also write one episode as .mp4 or .gif."""
     json: bool = False
@@ -144,6 +185,7 @@ def evaluate(arguments: list[str]) -> None:
             episodes=options.episodes,
             step=options.step,
             seed=options.seed,
+            env=options.env,
             video=options.video,
         )
     except VideoFailed as failure:
@@ -186,13 +228,15 @@ class ExportOptions:
     """Where to write the policy, in safetensors format."""
     step: int | None = None
     """Take the snapshot of this step instead of the newest checkpoint."""
+    env: str | None = None
+    """Write the policy only if it fits this environment (module:callable or a Gymnasium id)."""
 
 
 def export(arguments: list[str]) -> None:
     from prudent.api import export as write
 
     options = tyro.cli(ExportOptions, prog="prudent export", args=arguments)
-    about = write(options.run, options.file, step=options.step).about
+    about = write(options.run, options.file, step=options.step, env=options.env).about
     print(f"{options.file}: {about['algorithm']} on {about['task']}, step {about['step']}")
 
 
@@ -243,6 +287,21 @@ def bench(arguments: list[str]) -> None:
     run_bench(arguments)
 
 
+def completion(arguments: list[str]) -> None:
+    from prudent.completion import SCRIPTS
+
+    if len(arguments) != 1 or arguments[0] not in SCRIPTS:
+        raise ValueError(f"prudent completion takes one of {', '.join(SCRIPTS)}")
+    print(SCRIPTS[arguments[0]], end="")
+
+
+def complete(arguments: list[str]) -> None:
+    """For the shell: candidates for the last of the words so far."""
+    from prudent.completion import candidates
+
+    print("\n".join(candidates(arguments)))
+
+
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "train": train,
     "resume": resume,
@@ -251,24 +310,30 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "report": report,
     "list": list_all,
     "bench": bench,
+    "completion": completion,
+    "complete": complete,
 }
 
 
 def main() -> None:
     arguments = sys.argv[1:]
+    debug = arguments[:1] == ["--debug"]
+    arguments = arguments[1:] if debug else arguments
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE, end="")
         return
+    if arguments[0] == "--version":
+        print(f"prudent {__version__}")
+        return
     command = COMMANDS.get(arguments[0])
     if command is None:
-        print(USAGE, file=sys.stderr, end="")
-        sys.exit(f"prudent: no command {arguments[0]!r}")
+        sys.exit(f"prudent: no command {arguments[0]!r}; `prudent --help` shows them")
     try:
         command(arguments[1:])
     except BrokenPipeError:  # whoever read our output has seen enough
         sys.stderr.close()
         sys.exit(1)
-    except (ValueError, RuntimeError) as error:
-        if type(error).__module__.split(".")[0] not in ("builtins", "prudent"):
+    except Exception as error:
+        if debug:
             raise
-        sys.exit(f"prudent: {error}")
+        sys.exit(last_words(error))

@@ -204,6 +204,8 @@ class Run:
     `log-` and its checksum."""
     cost_source: str = 'info["cost"]'
     """Where a step's cost comes from."""
+    init_from: str = "none"
+    """The policy it begins with, if another run's: `policy-` and its checksum."""
 
     @property
     def constraint(self) -> Constraint:
@@ -233,4 +235,32 @@ def run_to_json(run: Run) -> dict[str, Any]:
 
 def checked_run(run: Run) -> Run:
     """The run if all of its settings are of their type and within their range."""
-    return checked(run, config=checked(run.config), schedule=checked(run.schedule))
+    run = checked(run, config=checked(run.config), schedule=checked(run.schedule))
+    if isinstance(run.schedule, OffPolicySchedule):
+        check_replay(run.schedule)
+    else:
+        check_epochs(run.schedule, run.horizon)
+    return run
+
+
+def check_replay(schedule: OffPolicySchedule) -> None:
+    if schedule.replay_capacity < schedule.batch_size:
+        raise ValueError(
+            f"a replay of {schedule.replay_capacity} never holds a batch of {schedule.batch_size}; "
+            "choose a larger replay_capacity or a smaller batch_size"
+        )
+
+
+def check_epochs(schedule: OnPolicySchedule, horizon: int) -> None:
+    together = schedule.environments
+    for name in ("steps", "epoch_steps"):
+        if getattr(schedule, name) % together:
+            raise ValueError(
+                f"{name} is {getattr(schedule, name)}, no multiple of {together} environments"
+            )
+    if schedule.epoch_steps < together * horizon:
+        raise ValueError(
+            f"an epoch of {schedule.epoch_steps} steps in {together} environments ends before an "
+            f"episode of {horizon} does, so its cost would never be known; choose epoch_steps "
+            f"of {together * horizon} or more, or fewer environments"
+        )

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 LOCK = ".lock"
+INITIAL = "initial.safetensors"  # written before `run.json`
 TEMPORARY = re.compile(r"\.prudent-[0-9a-f]{16}\.tmp")
 # Without O_NONBLOCK, opening a pipe that appears at the last moment would wait for its other end.
 CAREFULLY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -270,6 +271,7 @@ def new_run_folder(folder: Path) -> Iterator[Path]:
         if lock and not os.path.lexists(folder / "run.json"):
             with suppress(OSError):  # what led here is told, not that this failed as well
                 remove_leftovers(folder)
+                (folder / INITIAL).unlink(missing_ok=True)
                 if lock.created:
                     os.unlink(folder / LOCK)
         for path in reversed(made):
@@ -306,12 +308,14 @@ def make_missing(folder: Path, made: list[Path]) -> None:
 
 
 def check_empty(folder: Path) -> None:
-    """Nothing but what a set-up that failed may leave: an empty lock, temporary files."""
+    """Nothing but what a set-up that failed may leave: an empty lock, temporary files, what a run
+    would have begun with.
+    """
     others = []
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
         status = entry.stat(follow_symlinks=False)
         empty_lock = entry.name == LOCK and not status.st_size
-        leftover = empty_lock or TEMPORARY.fullmatch(entry.name)
+        leftover = empty_lock or entry.name == INITIAL or TEMPORARY.fullmatch(entry.name)
         if not (leftover and stat.S_ISREG(status.st_mode)):
             others.append(entry.name)
     if "run.json" in others:

@@ -15,11 +15,11 @@ ROOT = Path(prudent.__file__).parent
 ORDER = [
     "settings", "constraints", "files", "backend", "statistics", "exported", "tasks", "configs",
     "pieces", "compute", "algorithms", "training", "experiments", "api", "report", "tutorial",
-    "bench", "cli",
+    "bench", "completion", "failures", "cli",
 ]  # fmt: skip
 NO_JAX = [
     "settings", "constraints", "files", "backend", "statistics", "exported", "tasks", "configs",
-    "algorithms", "experiments", "api", "report", "cli",
+    "algorithms", "experiments", "api", "report", "completion", "failures", "cli",
 ]  # fmt: skip
 
 

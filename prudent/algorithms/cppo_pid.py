@@ -6,8 +6,8 @@ multiplier   λ = max(0, K_P P + I + K_D D)
 advantage    A = (A_r - λ A_c) / (1 + λ)
 policy       PPO's clipped ratio
 
-P begins at 0 and I at 0.001. The reference smooths the cost itself for D, not the violation, so that
-its D is larger in the first epochs, by what the budget adds to a mean that starts at 0.
+P begins at 0 and I at 0.001. The reference smooths the cost itself for D, not the violation: its D
+is larger in the first epochs, by what the budget adds to a mean that starts at 0.
 """
 
 from __future__ import annotations

@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from prudent.configs import OnPolicySchedule, Run
+from prudent.configs import OnPolicySchedule
 from prudent.exported import ACTIVATIONS
 from prudent.pieces.types import PolicyNetwork, Rollout, Spec
 from prudent.tasks.adapter import open_environment
-from prudent.tasks.vector import open_vector
+from prudent.tasks.vector import InTurn, open_vector
 from prudent.training.checkpoint import Checkpoint
 from prudent.training.evaluate import episode_seed
 from prudent.training.guards import all_finite, check_finite, state_arrays
@@ -22,6 +22,7 @@ from prudent.training.normaliser import RunningScale
 from prudent.training.session import (
     Place,
     Session,
+    closed_on_failure,
     find_checkpoint,
     open_session,
     session_facts,
@@ -63,28 +64,23 @@ class EpochCollector:
 OnPolicySession = Session[EpochCollector]
 
 
-def check_schedule(run: Run, schedule: OnPolicySchedule) -> None:
-    together = schedule.environments
-    for name in ("steps", "epoch_steps"):
-        if getattr(schedule, name) % together:
-            raise ValueError(
-                f"{name} is {getattr(schedule, name)}, no multiple of {together} environments"
-            )
-    if schedule.epoch_steps < together * run.horizon:
-        raise ValueError(
-            f"an epoch of {schedule.epoch_steps} steps in {together} environments ends before an "
-            f"episode of {run.horizon} does, so its cost would never be known; choose epoch_steps "
-            f"of {together * run.horizon} or more, or fewer environments"
-        )
-
-
 def open_on_policy(place: Place) -> OnPolicySession:
     """A session at the beginning, or where the folder's newest checkpoint left off."""
-    run, schedule = place.run, place.run.schedule
+    schedule = place.run.schedule
     assert isinstance(schedule, OnPolicySchedule)
-    check_schedule(run, schedule)
-    environment = open_environment(place.task)
-    spec = make_spec(environment, run.critic_budget())
+    environments = open_vector(place.task, schedule.environments, schedule.asynchronous)
+    with closed_on_failure(environments):
+        return _opened(place, schedule, environments)
+
+
+def _opened(
+    place: Place, schedule: OnPolicySchedule, environments: VectorEnv[Any, Any, Any]
+) -> OnPolicySession:
+    run = place.run
+    # The one environment there is stands still between two epochs, and can be evaluated in.
+    shared = environments.environments if isinstance(environments, InTurn) else []
+    spare = shared[0] if place.task.shared else open_environment(place.task)
+    spec = make_spec(spare, run.critic_budget())
     rollout = shapes(empty_rollout(schedule, spec, epoch_length(schedule, 0)))
     learner = compiled(build_for(run, spec), run.seed, lambda data: data, rollout)
     found = find_checkpoint(place)
@@ -92,16 +88,17 @@ def open_on_policy(place: Place) -> OnPolicySession:
     collector = EpochCollector(
         schedule=schedule,
         spec=spec,
-        environments=open_vector(place.task, schedule.environments, schedule.asynchronous),
+        environments=environments,
         scales=Scales(RunningScale(spec.observation_size), RunningScale(1), RunningScale(1)),
         episodes_begun=facts.get("episodes_begun", 0),
         recent_costs=facts.get("recent_costs", []),
     )
     session = open_session(place, learner, collector, found)
-    session.evaluation_environments.append(environment)
-    if found:
-        for name, scale in collector.scales._asdict().items():
-            scale.from_array(found.arrays[f"scale/{name}"])
+    session.evaluation_environments.append(spare)
+    arrays = found.arrays if found else place.initial
+    for name, scale in collector.scales._asdict().items():
+        if f"scale/{name}" in arrays:
+            scale.from_array(arrays[f"scale/{name}"])
     return session
 
 
@@ -293,15 +290,15 @@ def record_episodes(
             episode = slice(first, end), place
             cost = accounting.constraint.measure(costs[episode].tolist(), accounting.discount)
             found.append(cost)
-            session.episodes.write(
-                {
-                    "step": began + end * together,
-                    "phase": "training",
-                    "return": sum(rewards[episode].tolist()),
-                    "cost": cost,
-                    "length": end - first,
-                }
-            )
+            line = {
+                "step": began + end * together,
+                "phase": "training",
+                "return": sum(rewards[episode].tolist()),
+                "cost": cost,
+                "length": end - first,
+            }
+            session.episodes.write(line)
+            session.reporter.episode_ended(line)
     if good < len(sound):
         session.step = began + (good + 1) * together
         check_finite(session, reward=rewards[good], cost=costs[good])

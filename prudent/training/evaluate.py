@@ -1,7 +1,7 @@
 """Evaluation in environments of its own: it cannot touch training's."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,3 +92,22 @@ def run_episodes(
         costs=np.array([measure(c, accounting.discount) for c in costs]),
         lengths=np.array([len(r) for r in rewards]),
     )
+
+
+def run_in_turns(
+    act: Act, environments: Sequence[AdaptedEnv], seeds: Sequence[int], accounting: Accounting
+) -> Episodes:
+    """One episode per seed, in as many environments at once as there are.
+
+    The time that `act` is told goes on from turn to turn, so that noise drawn from it differs.
+    """
+    turns = []
+    for first in range(0, len(seeds), len(environments)):
+        now = seeds[first : first + len(environments)]
+        later = partial(_later, act, first * accounting.horizon)
+        turns.append(run_episodes(later, environments[: len(now)], now, accounting))
+    return Episodes(*(np.concatenate(arrays) for arrays in zip(*turns, strict=True)))
+
+
+def _later(act: Act, offset: int, observations: np.ndarray, time: int) -> np.ndarray:
+    return act(observations, offset + time)

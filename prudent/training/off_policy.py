@@ -21,10 +21,11 @@ from prudent.training.replay_collector import (
     Episode,
     OffPolicySession,
     Warmup,
+    begin_again,
     open_off_policy,
     save,
 )
-from prudent.training.session import Place, close_session
+from prudent.training.session import Place, close_session, conclusion
 from prudent.training.signals import stop_on_signal
 
 
@@ -89,21 +90,39 @@ def run_to_end(session: OffPolicySession) -> dict[str, Any]:
         session.reporter.say(f"{session.folder}: all {schedule.steps} steps are done already")
     if session.step == 0 and not session.last_line:  # the warm-up came as logged transitions
         evaluate_and_record(session)
+        if session.task.shared:
+            begin_again(session)
         save(session)
     while session.step < schedule.steps:
         take_step(session)
         step, ends = session.step, session.step == schedule.steps
-        if step >= 0 and (step % schedule.evaluate_every == 0 or ends):
+        if evaluation_due(session):
             evaluate_and_record(session)
+            if session.task.shared and not ends:
+                begin_again(session)
         if step > 0 and (step % schedule.snapshot_every == 0 or ends):
             save_snapshot(session.folder, step, session.state)
         if step >= 0 and (step % schedule.checkpoint_every == 0 or ends):
             save(session)
         session.reporter.advance(step)
-        if session.stop_requested and not ends:
+        if (session.stop_requested or session.halted) and not ends:
             save(session)
-            raise KeyboardInterrupt
-    return session.last_line
+            break
+    return conclusion(session)
+
+
+def evaluation_due(session: OffPolicySession) -> bool:
+    """At every multiple of `evaluate_every`. Where there is one environment only, it is the first
+    beginning of a training episode after that.
+    """
+    step, schedule = session.step, session.collector.schedule
+    if step == schedule.steps:
+        return True
+    if not session.task.shared:
+        return step >= 0 and step % schedule.evaluate_every == 0
+    last = session.last_line.get("step", -1)
+    passed = step >= 0 and step // schedule.evaluate_every > last // schedule.evaluate_every
+    return passed and not session.collector.episode.actions
 
 
 def take_step(session: OffPolicySession) -> None:
@@ -194,14 +213,14 @@ def finish_episode(session: OffPolicySession) -> None:
     collector, accounting = session.collector, session.accounting
     episode = collector.episode
     began = session.step - len(episode.rewards)
-    session.episodes.write(
-        {
-            "step": session.step,
-            "phase": "warmup" if began < 0 else "training",
-            "return": sum(episode.rewards),
-            "cost": accounting.constraint.measure(episode.costs, accounting.discount),
-            "length": len(episode.rewards),
-        }
-    )
+    line = {
+        "step": session.step,
+        "phase": "warmup" if began < 0 else "training",
+        "return": sum(episode.rewards),
+        "cost": accounting.constraint.measure(episode.costs, accounting.discount),
+        "length": len(episode.rewards),
+    }
+    session.episodes.write(line)
+    session.reporter.episode_ended(line)
     collector.episode = Episode(collector.environment, session.run.seed, episode.index + 1)
     check_finite(session, observation=collector.episode.observation)

@@ -14,7 +14,7 @@ from prudent.training.epoch_collector import OnPolicySession, collect, open_on_p
 from prudent.training.guards import check_metrics
 from prudent.training.normaliser import with_scale
 from prudent.training.progress import evaluate_and_record
-from prudent.training.session import Place, close_session
+from prudent.training.session import Place, close_session, conclusion
 from prudent.training.signals import stop_on_signal
 
 
@@ -52,12 +52,13 @@ def run_to_end(session: OnPolicySession) -> dict[str, Any]:
             evaluate_and_record(session)
         if passed(schedule.snapshot_every):
             save_snapshot(session.folder, step, session.state)
-        if passed(schedule.checkpoint_every) or session.stop_requested:
+        stops = session.stop_requested or session.halted
+        if passed(schedule.checkpoint_every) or stops:
             save(session)
         session.reporter.advance(step)
-        if session.stop_requested and not ends:
-            raise KeyboardInterrupt
-    return session.last_line
+        if stops:
+            break
+    return conclusion(session)
 
 
 def take_epoch(session: OnPolicySession) -> None:

@@ -1,6 +1,6 @@
 """A trained policy, read back from a run's folder."""
 
-from collections.abc import Callable
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,10 +18,11 @@ from prudent.tasks.task import Task
 from prudent.training.checkpoint import DamagedCheckpoint, fill, load_newest
 from prudent.training.evaluate import (
     EVALUATION_SEED,
+    Act,
     Episodes,
     accounting_of,
     episode_seed,
-    run_episodes,
+    run_in_turns,
 )
 from prudent.training.learner import build_for
 from prudent.training.record import run_checksums
@@ -95,6 +96,11 @@ def read_environment(record: dict[str, Any]) -> Recorded:
     return Recorded(Spec(**{**fields, **bounds}), record.get("spaces"))
 
 
+def complain(text: str) -> None:
+    """Where it does not mix with results."""
+    print(text, file=sys.stderr)
+
+
 def load_policy(folder: Path, stored: StoredRun, step: int | None) -> Policy:
     recorded = read_environment(stored.content)
     algorithm = build_for(stored.run, recorded.spec)
@@ -103,7 +109,7 @@ def load_policy(folder: Path, stored: StoredRun, step: int | None) -> Policy:
         state = fill(template, read_snapshot(folder, step), prefix="", strict=False)
         return Policy(algorithm, state, recorded, step)
     parts = run_checksums(folder)
-    found = load_newest(folder, stored.mark, print, with_replay=False, parts_of_run=parts)
+    found = load_newest(folder, stored.mark, complain, with_replay=False, parts_of_run=parts)
     if found is None:
         raise ValueError(f"{folder}: no checkpoint yet; the run has not finished its warm-up")
     state = fill(template, found.arrays, prefix="state/")
@@ -129,21 +135,10 @@ def evaluate_policy(
     base = EVALUATION_SEED if seed is None else seed
     environments = open_several(task, min(TOGETHER, episodes))
 
-    def play(act: Callable[[np.ndarray, int], np.ndarray], count: int) -> Episodes:
-        parts = []
-        for first in range(0, count, len(environments)):
-            indices = range(first, min(first + len(environments), count))
-            seeds = [episode_seed(base, index) for index in indices]
-            offset = first * run.horizon  # sampled actions differ from part to part
-            parts.append(
-                run_episodes(
-                    lambda o, t, offset=offset: act(o, offset + t),  # type: ignore[misc]
-                    environments[: len(seeds)],
-                    seeds,
-                    accounting,
-                )
-            )
-        return Episodes(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+    seeds = [episode_seed(base, index) for index in range(episodes)]
+
+    def play(act: Act, count: int) -> Episodes:
+        return run_in_turns(act, environments, seeds[:count], accounting)
 
     try:
         greedy = play(

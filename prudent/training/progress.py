@@ -1,5 +1,6 @@
 """Evaluate now and then, and write down how training goes."""
 
+from copy import deepcopy
 from itertools import pairwise
 from time import perf_counter
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from prudent.tasks.adapter import open_environment
-from prudent.training.evaluate import evaluation_seeds, run_episodes
+from prudent.training.evaluate import evaluation_seeds, run_in_turns
 from prudent.training.guards import check_finite
 from prudent.training.session import Session, Window
 
@@ -48,6 +49,18 @@ def evaluate_and_record(session: Session[Any]) -> None:
     session.window = Window(session.learner.metric_names)
     session.window_started = perf_counter()
     session.last_line = line
+    answer(session, line)
+
+
+def answer(session: Session[Any], line: dict[str, Any]) -> None:
+    """Callbacks may stop the run, by a true answer or by an exception, which is raised later: first
+    everything is saved.
+    """
+    try:
+        for callback in session.callbacks:
+            session.halted = bool(callback(deepcopy(line))) or session.halted
+    except Exception as error:
+        session.halted, session.callback_error = True, error
 
 
 def remember(session: Session[Any], training: dict[str, float], excess: float) -> None:
@@ -58,11 +71,13 @@ def remember(session: Session[Any], training: dict[str, float], excess: float) -
 
 def evaluate(session: Session[Any]) -> dict[str, Any]:
     """Greedy episodes; where all of those are alike, one of them and sampled ones beside it."""
-    episodes = session.run.schedule.evaluation_episodes
-    while len(session.evaluation_environments) < episodes:
+    episodes, shared = session.run.schedule.evaluation_episodes, session.task.shared
+    while len(session.evaluation_environments) < (1 if shared else episodes):
         session.evaluation_environments.append(open_environment(session.task))
     environments, seeds = session.evaluation_environments, evaluation_seeds(episodes)
     learner, state, budget = session.learner, session.state, session.run.budget
+    # There is one environment only, training's: it ran all episodes, one after the other.
+    note = {"evaluation_environments": 1} if shared else {}
 
     def greedily(observations: np.ndarray, time: int) -> np.ndarray:
         return np.asarray(learner.act_greedily(state, observations.astype(np.float32)))
@@ -71,8 +86,12 @@ def evaluate(session: Session[Any]) -> dict[str, Any]:
         return np.asarray(learner.sample(state, observations.astype(np.float32), time))
 
     if not session.task.deterministic_reset:
-        greedy = run_episodes(greedily, environments, seeds, session.accounting)
-        return {"evaluation": greedy.summary(budget)}
-    greedy = run_episodes(greedily, environments[:1], seeds[:1], session.accounting)
-    sampled = run_episodes(sampling, environments, seeds, session.accounting)
-    return {"evaluation": greedy.summary(budget), "sampled_evaluation": sampled.summary(budget)}
+        greedy = run_in_turns(greedily, environments, seeds, session.accounting)
+        return {"evaluation": greedy.summary(budget), **note}
+    greedy = run_in_turns(greedily, environments, seeds[:1], session.accounting)
+    sampled = run_in_turns(sampling, environments, seeds, session.accounting)
+    return {
+        "evaluation": greedy.summary(budget),
+        "sampled_evaluation": sampled.summary(budget),
+        **note,
+    }

@@ -1,6 +1,6 @@
 """What an off-policy run collects with: one environment, its episode in progress, and a replay."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from prudent.training.session import (
     Place,
     Session,
     close_session,
+    closed_on_failure,
     find_checkpoint,
     open_session,
     session_facts,
@@ -25,10 +26,9 @@ from prudent.training.session import (
 
 
 class Warmup(NamedTuple):
-    """Where the first experience comes from, when not from the untrained policy."""
+    """Who takes the first steps, when not the untrained policy."""
 
     policy: Callable[[np.ndarray], np.ndarray] | None = None  # observation -> environment action
-    rows: np.ndarray | None = None  # logged transitions, packed for the replay
 
 
 class Episode:
@@ -76,20 +76,19 @@ OffPolicySession = Session[ReplayCollector]
 COUNTERS = ("updates_this_epoch", "block_steps", "block_episodes", "updates_owed")
 
 
-def check_schedule(schedule: OffPolicySchedule) -> None:
-    if schedule.replay_capacity < schedule.batch_size:
-        raise ValueError(
-            f"a replay of {schedule.replay_capacity} never holds a batch of {schedule.batch_size}; "
-            "choose a larger replay_capacity or a smaller batch_size"
-        )
-
-
 def open_off_policy(place: Place, warmup: Warmup) -> OffPolicySession:
     """A session at the beginning, or where the folder's newest checkpoint left off."""
-    run, schedule = place.run, place.run.schedule
+    schedule = place.run.schedule
     assert isinstance(schedule, OffPolicySchedule)
-    check_schedule(schedule)
     environment = open_environment(place.task)
+    with closed_on_failure(environment):
+        return _opened(place, schedule, environment, warmup)
+
+
+def _opened(
+    place: Place, schedule: OffPolicySchedule, environment: AdaptedEnv, warmup: Warmup
+) -> OffPolicySession:
+    run = place.run
     spec = make_spec(environment, run.critic_budget())
     learner = compile_for_rows(build_for(run, spec), spec, schedule.batch_size, run.seed)
     found = find_checkpoint(place)
@@ -104,11 +103,14 @@ def open_off_policy(place: Place, warmup: Warmup) -> OffPolicySession:
         **{name: facts[name] for name in COUNTERS if name in facts},
     )
     session = open_session(place, learner, collector, found, first_step=-schedule.warmup_steps)
+    logged = place.initial.get("rows")
     if found:
         restore(session, found)
-    elif warmup.rows is not None:
-        collector.replay.write(0, warmup.rows)
-        collector.replay.added = len(warmup.rows)
+    elif logged is not None:
+        collector.replay.write(0, logged)
+        collector.replay.added = len(logged)
+    if place.task.shared:
+        session.evaluation_environments.append(environment)
     check_first_experience(session)
     return session
 
@@ -137,12 +139,33 @@ def restore(session: OffPolicySession, found: Found) -> None:
     episode = collector.episode
     for action in arrays["episode/actions"]:
         episode.step(collector.environment, action)
-    if not np.array_equal(episode.observation, arrays["episode/observation"]):
+    if not is_replayed(episode, arrays):
         session.reporter.say(
             "resume is inexact: replaying the episode's actions led elsewhere, so the environment "
             "is not deterministic given its reset seed. Starting a new episode."
         )
         collector.episode = Episode(collector.environment, session.run.seed, episode.index + 1)
+
+
+def is_replayed(episode: Episode, arrays: Mapping[str, np.ndarray]) -> bool:
+    """Whether the episode's actions led where they had led before, at the same reward and cost."""
+    found = {
+        "observation": episode.observation,
+        "rewards": np.array(episode.rewards),
+        "costs": np.array(episode.costs),
+    }
+    return all(
+        np.array_equal(values, arrays[f"episode/{name}"])
+        for name, values in found.items()
+        if f"episode/{name}" in arrays  # older checkpoints have only the observation
+    )
+
+
+def begin_again(session: OffPolicySession) -> None:
+    """Start the present episode from its beginning, after its environment was used otherwise."""
+    collector = session.collector
+    index = collector.episode.index
+    collector.episode = Episode(collector.environment, session.run.seed, index)
 
 
 def save(session: OffPolicySession) -> None:
@@ -151,6 +174,8 @@ def save(session: OffPolicySession) -> None:
     episode = collector.episode
     arrays["episode/observation"] = episode.observation
     arrays["episode/actions"] = np.array(episode.actions, np.float32)
+    arrays["episode/rewards"] = np.array(episode.rewards)
+    arrays["episode/costs"] = np.array(episode.costs)
     facts = {
         **session_facts(session),
         **{name: getattr(collector, name) for name in COUNTERS},

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-Sink = Callable[[dict[str, Any]], None]  # takes a line of progress.jsonl
+Sink = Callable[[dict[str, Any]], None]  # takes numbers and the step they are of
 
 
 class Reporter:
@@ -63,6 +63,13 @@ class Reporter:
             )
         for sink in self._sinks:
             sink(line)
+
+    def episode_ended(self, line: dict[str, Any]) -> None:
+        """A line of episodes.jsonl; those of the warm-up have no place on an axis of steps."""
+        if line["phase"] == "training":
+            numbers = {name: line[name] for name in ("return", "cost", "length")}
+            for sink in self._sinks:
+                sink({"step": line["step"], "training_episode": numbers})
 
 
 def describe(line: dict[str, Any]) -> str:
@@ -124,3 +131,4 @@ def wandb(folder: Path) -> Sink:
 
 
 SINKS: dict[str, Callable[[Path], Sink]] = {"tensorboard": tensorboard, "wandb": wandb}
+PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb"}

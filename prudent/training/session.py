@@ -3,6 +3,8 @@
 What the two loops collect with differs: each has a collector of its own, which a session holds.
 """
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -24,6 +26,7 @@ from prudent.training.checkpoint import (
     save_checkpoint,
 )
 from prudent.training.evaluate import Accounting, accounting_of
+from prudent.training.initial import with_initial_policy
 from prudent.training.learner import Learner
 from prudent.training.record import Lines, run_checksums
 from prudent.training.replay import Replay
@@ -41,6 +44,8 @@ class Collector(Protocol):
 
 
 C = TypeVar("C", bound=Collector)
+# Called with each line of progress.jsonl; a true answer or an exception stops the run, saved.
+Callback = Callable[[dict[str, Any]], Any]
 
 
 class Window:
@@ -71,6 +76,7 @@ class Session(Generic[C]):
     learner: Learner
     accounting: Accounting
     reporter: Reporter
+    callbacks: Sequence[Callback]
     collector: C
     state: Any
     window: Window
@@ -84,7 +90,9 @@ class Session(Generic[C]):
     last_checkpoint: int | None
     evaluation_environments: list[AdaptedEnv] = field(default_factory=list)
     window_started: float = field(default_factory=perf_counter)
-    stop_requested: bool = False
+    stop_requested: bool = False  # by a signal
+    halted: bool = False  # by a callback
+    callback_error: BaseException | None = None
 
     def work_in_window(self) -> int:
         """How much was done since the last evaluation, in the collector's unit."""
@@ -102,6 +110,17 @@ class Place:
     folder: Path
     mark: str
     reporter: Reporter
+    initial: Mapping[str, np.ndarray] = field(default_factory=dict)  # see `training.initial`
+    callbacks: Sequence[Callback] = ()
+
+
+@contextmanager
+def closed_on_failure(closable: Any) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        closable.close()
+        raise
 
 
 def find_checkpoint(place: Place) -> Found | None:
@@ -127,12 +146,15 @@ def open_session(
     folder, state = place.folder, learner.init()
     if found:
         state = jax.tree.map(jnp.asarray, fill(state, found.arrays, "state/"))
+    else:
+        state = with_initial_policy(state, place.initial)
     return Session(
         run=place.run,
         task=place.task,
         folder=folder,
         mark=place.mark,
         reporter=place.reporter,
+        callbacks=place.callbacks,
         learner=learner,
         accounting=accounting_of(place.run),
         collector=collector,
@@ -169,6 +191,15 @@ def write_checkpoint(
     mark, parts = session.mark, session.parts_of_run
     save_checkpoint(session.folder, name, checkpoint, replay, mark, parts)
     session.last_checkpoint = session.step
+
+
+def conclusion(session: Session[Any]) -> dict[str, Any]:
+    """The last line of progress, or why there is no more to come."""
+    if session.callback_error is not None:
+        raise session.callback_error
+    if session.stop_requested and session.step < session.run.schedule.steps:
+        raise KeyboardInterrupt
+    return session.last_line
 
 
 def close_session(session: Session[Any]) -> None:

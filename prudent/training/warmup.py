@@ -15,14 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from prudent.configs import OffPolicySchedule, Run
-from prudent.files import checksum
 from prudent.tasks.adapter import AdaptedEnv, described
+from prudent.training.initial import mark_of_rows
 from prudent.training.replay_collector import Warmup
 
 
 class WarmRun(NamedTuple):
     run: Run  # its settings say where the first experience comes from
     warmup: Warmup
+    rows: np.ndarray | None = None  # logged transitions, packed for the replay
 
 
 def with_warmup(run: Run, source: Any, environment: AdaptedEnv) -> WarmRun:
@@ -40,9 +41,9 @@ def with_warmup(run: Run, source: Any, environment: AdaptedEnv) -> WarmRun:
                 f"warmup: {len(rows)} logged transitions; between {schedule.batch_size} (one "
                 f"batch) and {schedule.replay_capacity} (the replay) are needed"
             )
-        mark = f"log-{checksum(rows.tobytes())[:8]}"
-        run = replace(run, warmup=mark, schedule=replace(schedule, warmup_steps=0))
-        return WarmRun(run, Warmup(rows=rows))
+        schedule = replace(schedule, warmup_steps=0)
+        run = replace(run, warmup=mark_of_rows(rows), schedule=schedule)
+        return WarmRun(run, Warmup(), rows)
     if callable(source):
         return WarmRun(replace(run, warmup="policy"), Warmup(policy=checked(source, environment)))
     raise ValueError(
