@@ -28,7 +28,7 @@ format: $(SET_UP)
 
 # The site in site/. Any broken link or warning is an error; the build itself needs no network.
 docs: $(SET_UP)-docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 $(SET_UP)-docs: $(SET_UP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
