@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SET_UP := .venv/set-up
 
-.PHONY: train test test-all lint types format clean
+.PHONY: train test test-all lint types format docs clean
 
 train: $(SET_UP)
 	$(BIN)/python -m prudent.tutorial
@@ -25,6 +25,14 @@ types: $(SET_UP)
 format: $(SET_UP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# The site in site/. Any broken link or warning is an error; the build itself needs no network.
+docs: $(SET_UP)-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+$(SET_UP)-docs: $(SET_UP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	touch $@
 
 $(SET_UP): pyproject.toml constraints.txt
 	$(PYTHON) -c "import sys; sys.exit('prudent needs Python 3.11 or newer, this is %d.%d: make PYTHON=python3.12 ...' % sys.version_info[:2] if sys.version_info < (3, 11) else 0)"

@@ -55,7 +55,7 @@ class OnPolicyConfig:
     cost_discount: Share = 0.99
     """Cost discount (gamma_c)."""
     trace_decay: Share = 0.95
-    """How far a reward's surprise reaches back (lambda of GAE)."""
+    """Decay of a temporal-difference error over the steps before it (lambda of GAE)."""
     cost_trace_decay: Share = 0.95
     standardise_reward: bool = True
     """Divide reward advantages by their standard deviation; else they are only centred."""
@@ -139,7 +139,7 @@ class OffPolicySchedule:
     batch_size: Count = 12
     replay_capacity: Count = 1_000_000
     timeout_is_terminal: bool = False
-    """Treat the time limit as the end of the world for both critics (as the official code does on
+    """Treat the time limit as a terminal state for both critics (as the official code does on
     MuJoCo) instead of bootstrapping past it."""
     evaluate_every: Count = 1_000
     evaluation_episodes: Count = 10
@@ -162,13 +162,13 @@ class OnPolicySchedule:
     asynchronous: bool = False
     """Give each environment a process of its own, instead of stepping them in turn."""
     cost_window: Count | None = 100
-    """Last finished episodes whose mean cost is held against the budget; None: this epoch's."""
+    """Last finished episodes whose mean cost is compared with the budget; None: this epoch's."""
     normalise_reward: bool = False
     """Learn from rewards with their running mean and deviation taken out."""
     normalise_cost: bool = False
     """The same for costs. Records and the multiplier see the originals."""
     timeout_is_terminal: bool = False
-    """Treat the time limit as the end of the world instead of bootstrapping past it."""
+    """Treat the time limit as a terminal state instead of bootstrapping past it."""
     evaluate_every: Count = 100_000
     evaluation_episodes: Count = 10
     checkpoint_every: Count = 20_000

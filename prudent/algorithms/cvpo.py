@@ -38,7 +38,7 @@ class CVPOConfig(OffPolicyConfig):
     cost_mask: Literal["task", "never"] = "task"
     """Stop the cost target where the task says so (as CAL does), or never (the reference)."""
     reward_critics: Count = 2
-    """Reward critics, of which the lowest is believed."""
+    """Reward critics, of which the lowest is used."""
     covariance: Literal["full", "diagonal"] = "full"
     """Whether the policy's action dimensions may vary together."""
 

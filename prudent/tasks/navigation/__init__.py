@@ -14,11 +14,13 @@ from typing import Any
 import gymnasium
 
 from prudent.constraints import Constraint
+from prudent.tasks.navigation.courses import COURSES
 from prudent.tasks.task import Task
 
 HORIZON = 400
 BUDGET = Constraint(10.0, discounted=False)
 
+# Which robot plays which course of `courses.py`; each pair becomes up to three tasks.
 PAIRS = (
     ("point", "button1"),
     ("point", "button2"),
@@ -28,15 +30,10 @@ PAIRS = (
     ("point", "goal1"),
     ("car", "goal1"),
 )
-PURPOSES = {
-    "button": "press the marked button",
-    "push": "push the box to the goal",
-    "goal": "reach the goal",
-}
 # How a name ends, what that asks of the environment, and how it is described.
 FORMS: dict[str, tuple[dict[str, Any], str]] = {
-    "": ({"layout": "fixed"}, "fixed layout"),
-    "-random": ({"layout": "random"}, "random layout of the same things"),
+    "": ({"layout": "fixed", "variant": "paper"}, "fixed layout"),
+    "-random": ({"layout": "random", "variant": "paper"}, "random layout of the same things"),
     "-stock": (
         {"layout": "random", "variant": "stock"},
         "random layout, Safety-Gym's counts, sizes and time step",
@@ -62,14 +59,21 @@ def _register(robot: str, course: str) -> None:
 
 
 def _tasks(robot: str, course: str) -> Iterator[Task]:
-    purpose = PURPOSES[course.rstrip("0123456789")]
+    """One for each form that the course has a variant for."""
+    if course not in COURSES:
+        raise ValueError(
+            f"no course {course!r} for the {robot} in PAIRS; courses.py has: {', '.join(COURSES)}"
+        )
     for form, (options, layout) in FORMS.items():
+        variant = COURSES[course].get(options["variant"])
+        if variant is None:
+            continue
         yield Task(
             name=f"{robot}-{course}{form}",
             make=partial(gymnasium.make, gymnasium_id(robot, course), **options),
             horizon=HORIZON,
             constraint=BUDGET,
-            summary=f"{purpose}; {layout}",
+            summary=f"{variant.goal.purpose}; {layout}",
             deterministic_reset=options["layout"] == "fixed",
             family="navigation",
             variant_of=f"{robot}-{course}",

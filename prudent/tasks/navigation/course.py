@@ -71,8 +71,9 @@ class Objects:
 
 
 class GoalRule(NamedTuple):
-    """When a goal is met, how far it is, and how the next one is drawn."""
+    """What the robot is asked to do: when a goal is met, how far it is, how the next is drawn."""
 
+    purpose: str  # as `prudent list` describes it
     met: Callable[[Moment, Aim], bool]
     distance: Callable[[Moment, Aim], float]  # the reward is what it shrank by
     draw: Callable[["Course", Positions, np.random.RandomState], Aim | None]

@@ -9,7 +9,7 @@ import numpy as np
 
 from prudent.tasks.navigation.cost import cost_sources
 from prudent.tasks.navigation.course import Aim, Moment
-from prudent.tasks.navigation.courses import COURSES, VARIANTS
+from prudent.tasks.navigation.courses import COURSES
 from prudent.tasks.navigation.layout import Layout, sample_layout
 from prudent.tasks.navigation.rendering import Renderer, task_markers
 from prudent.tasks.navigation.reward import GOAL_BONUS
@@ -32,7 +32,7 @@ class NavigationEnv(gymnasium.Env[Array, Array]):
 
     Args:
         robot: "point" or "car".
-        course: "button1", "button2", "push1" or "goal1".
+        course: a name in `courses.COURSES`, such as "button1".
         layout: "fixed" starts every episode from the same state, whatever the seed, as the paper
             does; "random" draws a new layout at every reset.
         variant: "paper" has the counts, sizes and time steps of Safety-Gym as modified for CVPO;
@@ -63,7 +63,7 @@ class NavigationEnv(gymnasium.Env[Array, Array]):
         _check_choice("robot", robot, tuple(ROBOTS))
         _check_choice("course", course, tuple(COURSES))
         _check_choice("layout", layout, LAYOUTS)
-        _check_choice("variant", variant, VARIANTS)
+        _check_choice("variant", variant, tuple(COURSES[course]))
         _check_choice("render_mode", render_mode, (None, "rgb_array"))
         self.fixed = layout == "fixed"
         self.course = COURSES[course][variant]

@@ -38,16 +38,19 @@ def _draw_region(course: Course, positions: Positions, random: np.random.RandomS
 
 
 PRESS_BUTTON = GoalRule(
+    purpose="press the marked button",
     met=lambda now, aim: aim.button in now.touched.get("buttons", ()),
     distance=_robot_to_goal,
     draw=_draw_button,
 )
 REACH_REGION = GoalRule(
+    purpose="reach the goal",
     met=lambda now, aim: _robot_to_goal(now, aim) <= GOAL_RADIUS,
     distance=_robot_to_goal,
     draw=_draw_region,
 )
 PUSH_BOX_TO_REGION = GoalRule(
+    purpose="push the box to the goal",
     met=lambda now, aim: _box_to_goal(now, aim) <= GOAL_RADIUS,
     distance=lambda now, aim: _robot_to_box(now) + _box_to_goal(now, aim),
     draw=_draw_region,

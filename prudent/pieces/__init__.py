@@ -1,0 +1,1 @@
+"""The mathematics that algorithms are made of: pure functions, and NamedTuples of them."""
