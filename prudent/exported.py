@@ -18,7 +18,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from prudent.files import checksum, to_json, write_atomically
+from prudent.files import canonical_json, checksum, to_json, write_atomically
 
 ACTIVATIONS: dict[str, Callable[..., np.ndarray]] = {  # x, out=None
     "relu": lambda x, out=None: np.maximum(x, 0.0, out=out),
@@ -30,6 +30,9 @@ HEADS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "tanh": np.tanh,
     "sigmoid": lambda x: np.tanh(np.clip(x, -5.0, 5.0) / 2.0),  # 2 sigmoid(x) - 1
 }
+
+
+FORMAT = 2  # 1: the checksum left out what is said about the numbers
 
 
 class DamagedPolicy(ValueError):
@@ -159,8 +162,14 @@ def write_exported(
     spaces: Mapping[str, Any] | None,
 ) -> None:
     # One entry: the format keeps no order among several, and equal policies should be equal files.
-    entry = to_json({**about, "spaces": spaces, "checksum": checksum(save(arrays))})
+    content = {**about, "spaces": spaces, "format": FORMAT}
+    entry = to_json({**content, "checksum": checksum_of(arrays, content)})
     write_atomically(path, save(arrays, metadata={"policy": entry}))
+
+
+def checksum_of(arrays: dict[str, np.ndarray], content: Mapping[str, Any]) -> str:
+    """Of all that decides how the policy acts: its numbers, and what is said about them."""
+    return checksum(canonical_json(content) + save(arrays))
 
 
 def load_exported(path: str | Path) -> ExportedPolicy:
@@ -171,10 +180,18 @@ def load_exported(path: str | Path) -> ExportedPolicy:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
     except SafetensorError as error:
         raise DamagedPolicy(f"{path} was cut short or is no safetensors file ({error})") from None
+    except OSError as error:
+        raise DamagedPolicy(f"{path} cannot be read ({error})") from None
     if entry is None:
         raise DamagedPolicy(f"{path} holds no policy; make one with `prudent export RUN {path}`")
-    about: dict[str, Any] = json.loads(entry)
-    if checksum(save(arrays)) != about.pop("checksum"):
-        raise DamagedPolicy(f"{path} was altered since it was written; export the policy again")
-    spaces = about.pop("spaces", None)
+    try:
+        about: dict[str, Any] = json.loads(entry)
+        written = about.pop("checksum")
+        if about.get("format") != FORMAT:
+            raise DamagedPolicy(f"{path} is of another version; export the policy again")
+        if checksum_of(arrays, about) != written:
+            raise DamagedPolicy(f"{path} was altered since it was written; export the policy again")
+    except (KeyError, TypeError, AttributeError, RecursionError, json.JSONDecodeError) as error:
+        raise DamagedPolicy(f"{path} does not say what its policy is ({error})") from None
+    spaces, _ = about.pop("spaces"), about.pop("format")
     return ExportedPolicy(arrays, about, spaces)

@@ -60,12 +60,11 @@ def test_cal_with_four_cost_critics_by_hand():
         ("gradient", 6, 12, 256): 1,
         ("gradient", 1, 12, 256): 6,
         # With respect to a layer's inputs: critics when they are fitted, and when the policy is;
-        # then down to its action, where the gradients of an ensemble are summed.
+        # then down to its action, member by member.
         ("gradient", 12, 6, 256): 1,
         ("gradient", 12, 1, 256): 6 + 6,
         ("gradient", 12, 256, 256): 1 + 6 + 6,
-        ("gradient", 12, 512, 14): 1,
-        ("gradient", 12, 1024, 14): 1,
+        ("gradient", 12, 256, 14): 6,
     }
     square = [p for p in products if {p.rows, p.inner, p.columns} == {12, 256}]
     assert sum(p.times for p in square) == 44

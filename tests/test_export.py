@@ -113,3 +113,15 @@ def test_a_policy_that_would_act_differently_is_not_handed_out(exported_file, mo
     with pytest.raises(RuntimeError, match="acts differently"):
         prudent.export(exported_file.parent / "run", path)
     assert not path.exists()
+
+
+def test_what_is_said_about_the_numbers_cannot_be_altered_either(exported_file, tmp_path):
+    whole, copy = exported_file.read_bytes(), tmp_path / "copy"
+    altered = whole.replace(b'\\"activation\\": \\"tanh\\"', b'\\"activation\\": \\"relu\\"')
+    assert altered != whole
+    assert len(altered) == len(whole)
+    copy.write_bytes(altered)
+    with pytest.raises(DamagedPolicy, match="was altered"):
+        load_exported(copy)
+    with pytest.raises(DamagedPolicy, match="cannot be read"):
+        load_exported(tmp_path / "nowhere")

@@ -35,7 +35,8 @@ def imported(path: Path):
         if isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
             if node.module == "prudent":
-                yield from (f"prudent.{alias.name}" for alias in node.names)
+                names = (alias.name for alias in node.names)
+                yield from (f"prudent.{name}" for name in names if not name.startswith("__"))
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
 

@@ -83,7 +83,7 @@ def test_surrogates():
 
 @pytest.mark.parametrize(
     ("violation", "penalty"),
-    [(-1.0, 0.01), (-0.1, 0.1), (-0.02, 0.5), (-0.005, 2.5), (0.0, 2.5), (3.0, 2.5)],
+    [(-1.0, 0.01), (-0.1, 0.1), (-0.02, 0.5), (-0.005, 2.0), (-0.003, 2.5), (0.0, 2.5), (3.0, 2.5)],
 )
 def test_barrier_and_its_cap(violation, penalty):
     found = barrier(jnp.array(violation), strength=0.01, cap=2.5)

@@ -167,7 +167,7 @@ def evaluated(monkeypatch):
     monkeypatch.setattr(prudent.api, "load", lambda folder, step: STILL)
     stored = StoredRun(small_run(task), "mark", {})
     monkeypatch.setattr(prudent.api, "read_stored", lambda folder: stored)
-    monkeypatch.setattr(prudent.api, "task_of", lambda run, env: task)
+    monkeypatch.setattr(prudent.api, "task_of", lambda run, env, cost: task)
     monkeypatch.setattr(prudent.training.policy, "evaluate_policy", lambda *_: results)
     return results
 
