@@ -3,7 +3,6 @@
 JAX is imported only by what computes; `--help` and `list` stay quick.
 """
 
-import argparse
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +15,8 @@ from prudent import __version__
 from prudent.algorithms import ALGORITHMS
 from prudent.failures import last_words
 from prudent.files import to_json
+from prudent.options import OneLineParser, parse, read
+from prudent.settings import Count, CountOrZero
 
 USAGE = """\
 usage: prudent [--version] [--debug] COMMAND ...
@@ -78,7 +79,7 @@ def train(arguments: list[str]) -> None:
     from prudent.tasks import TASKS
     from prudent.tasks.custom import find_task, unknown_task
 
-    first = argparse.ArgumentParser(prog="prudent train", add_help=False, allow_abbrev=False)
+    first = OneLineParser(prog="prudent train", add_help=False, allow_abbrev=False)
     first.add_argument("algorithm", choices=sorted(ALGORITHMS), nargs="?")
     where = first.add_mutually_exclusive_group()
     where.add_argument("--task", help="one of `prudent list`")
@@ -95,7 +96,7 @@ def train(arguments: list[str]) -> None:
     preset = preset_named(entry, known, chosen.preset)
     config, schedule = settings(entry, known, preset)
     form: Any = TrainOptions[type(config), type(schedule)]  # type: ignore[misc]
-    options = tyro.cli(
+    options = parse(
         form,
         prog=f"prudent train {chosen.algorithm} --{'task' if chosen.task else 'env'} {name}",
         description=(
@@ -145,7 +146,7 @@ class ResumeOptions:
 def resume(arguments: list[str]) -> None:
     from prudent.api import resume as go_on
 
-    options = tyro.cli(ResumeOptions, prog="prudent resume", args=arguments)
+    options = read(ResumeOptions, "prudent resume", arguments)
     try:
         go_on(
             options.run,
@@ -162,10 +163,10 @@ def resume(arguments: list[str]) -> None:
 class EvaluateOptions:
     run: Annotated[Path, tyro.conf.Positional]
     """The run's folder."""
-    episodes: int = 10
-    step: int | None = None
+    episodes: Count = 10
+    step: CountOrZero | None = None
     """Take the snapshot of this step instead of the newest checkpoint."""
-    seed: int | None = None
+    seed: CountOrZero | None = None
     """Start elsewhere than training's evaluations did."""
     env: str | None = None
     """The environment, named again where it is code (module:callable)."""
@@ -178,7 +179,7 @@ def evaluate(arguments: list[str]) -> None:
     from prudent.api import evaluate as measure
     from prudent.training.video import VideoFailed
 
-    options = tyro.cli(EvaluateOptions, prog="prudent evaluate", args=arguments)
+    options = read(EvaluateOptions, "prudent evaluate", arguments)
     try:
         results = measure(
             options.run,
@@ -226,7 +227,7 @@ class ExportOptions:
     """The run's folder."""
     file: Annotated[Path, tyro.conf.Positional]
     """Where to write the policy, in safetensors format."""
-    step: int | None = None
+    step: CountOrZero | None = None
     """Take the snapshot of this step instead of the newest checkpoint."""
     env: str | None = None
     """Write the policy only if it fits this environment (module:callable or a Gymnasium id)."""
@@ -235,7 +236,7 @@ class ExportOptions:
 def export(arguments: list[str]) -> None:
     from prudent.api import export as write
 
-    options = tyro.cli(ExportOptions, prog="prudent export", args=arguments)
+    options = read(ExportOptions, "prudent export", arguments)
     about = write(options.run, options.file, step=options.step, env=options.env).about
     print(f"{options.file}: {about['algorithm']} on {about['task']}, step {about['step']}")
 
@@ -256,7 +257,7 @@ def report(arguments: list[str]) -> None:
     from prudent.report.records import read_record
     from prudent.report.tables import final_table
 
-    options = tyro.cli(ReportOptions, prog="prudent report", args=arguments)
+    options = read(ReportOptions, "prudent report", arguments)
     groups = by_label([read_record(folder) for folder in options.runs])
     learning_figure(groups, options.out, options.log_steps)
     print(final_table(groups))
@@ -266,7 +267,7 @@ def report(arguments: list[str]) -> None:
 def list_all(arguments: list[str]) -> None:
     from prudent.tasks import TASKS
 
-    tyro.cli(NoOptions, prog="prudent list", args=arguments)
+    read(NoOptions, "prudent list", arguments)
     print("algorithms")
     for name, entry in ALGORITHMS.items():
         print(f"  {name:<10} {entry.summary}")

@@ -31,8 +31,8 @@ class Range(NamedTuple):
         return above and below and math.isfinite(value)
 
     def __str__(self) -> str:
-        low = f"{'above' if self.open_low else 'at least'} {self.low:g}"
-        high = f"{'below' if self.open_high else 'at most'} {self.high:g}"
+        low = f"{'above' if self.open_low else 'at least'} {self.low:.15g}"
+        high = f"{'below' if self.open_high else 'at most'} {self.high:.15g}"
         bounds = [text for text, at in ((low, self.low), (high, self.high)) if math.isfinite(at)]
         return " and ".join(bounds) or "that is finite"
 
@@ -94,9 +94,10 @@ _WRONG = object()
 def _match(value: Any, hint: Any) -> Any:
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        kind, bounds = parts[0], parts[1]
-        found = _match(value, kind)
-        return found if found is _WRONG or bounds.holds(found) else _WRONG
+        found = _match(value, parts[0])
+        ranges = [bounds for bounds in parts[1:] if isinstance(bounds, Range)]
+        within = found is _WRONG or all(bounds.holds(found) for bounds in ranges)
+        return found if within else _WRONG
     if origin in (Union, UnionType):
         return next((f for f in (_match(value, part) for part in parts) if f is not _WRONG), _WRONG)
     if origin is Literal:
@@ -128,7 +129,8 @@ NAMES = {int: "a whole number", float: "a number", bool: "True or False", NoneTy
 def _describe(hint: Any) -> str:
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return f"{_describe(parts[0])} {parts[1]}"
+        ranges = [str(bounds) for bounds in parts[1:] if isinstance(bounds, Range)]
+        return " ".join([_describe(parts[0]), *ranges])
     if origin in (Union, UnionType):
         return " or ".join(map(_describe, parts))
     if origin is Literal:

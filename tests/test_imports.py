@@ -13,13 +13,13 @@ ROOT = Path(prudent.__file__).parent
 
 # Each module or package may import from those listed before it (and from itself).
 ORDER = [
-    "settings", "constraints", "files", "backend", "statistics", "exported", "tasks", "configs",
-    "pieces", "compute", "algorithms", "training", "experiments", "api", "report", "tutorial",
+    "settings", "options", "constraints", "files", "backend", "statistics", "exported", "tasks",
+    "configs", "pieces", "compute", "algorithms", "training", "experiments", "api", "report", "tutorial",
     "bench", "completion", "failures", "cli",
 ]  # fmt: skip
 NO_JAX = [
-    "settings", "constraints", "files", "backend", "statistics", "exported", "tasks", "configs",
-    "algorithms", "experiments", "api", "report", "completion", "failures", "cli",
+    "settings", "options", "constraints", "files", "backend", "statistics", "exported", "tasks",
+    "configs", "algorithms", "experiments", "api", "report", "completion", "failures", "cli",
 ]  # fmt: skip
 
 

@@ -4,12 +4,12 @@ import os
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import tyro
-
 from prudent import backend
 from prudent.algorithms import ALGORITHMS
 from prudent.configs import OnPolicySchedule
 from prudent.files import to_json
+from prudent.options import read
+from prudent.settings import Count, CountOrZero
 
 # What measures imports JAX, so it is imported only when it is needed, after `backend.prepare`.
 
@@ -20,13 +20,13 @@ class BenchOptions:
     """Whose update to measure."""
     env: str | None = None
     """Measure this task's environment against its bare physics instead."""
-    batch_sizes: tuple[int, ...] = (12, 256)
+    batch_sizes: tuple[Count, ...] = (12, 256)
     """Of an off-policy learner."""
-    environments: tuple[int, ...] = (1, 8)
+    environments: tuple[Count, ...] = (1, 8)
     """Of an on-policy learner, which is measured with all it does against a bare environment."""
-    epochs: int = 10
+    epochs: Count = 10
     """Of an on-policy learner, after a first one that compiles."""
-    core: int | None = None
+    core: CountOrZero | None = None
     """The core to stay on (default: the last one this process may use)."""
     json: bool = False
     part: Literal["all", "first-update"] = "all"
@@ -36,11 +36,14 @@ class BenchOptions:
 
 
 def main(arguments: list[str]) -> None:
-    options = tyro.cli(BenchOptions, prog="prudent bench", args=arguments)
+    options = read(BenchOptions, "prudent bench", arguments)
     if options.algorithm not in ALGORITHMS:
         raise ValueError(f"no algorithm {options.algorithm!r}; there is: {', '.join(ALGORITHMS)}")
     backend.prepare()
-    core = max(os.sched_getaffinity(0)) if options.core is None else options.core
+    usable = os.sched_getaffinity(0)
+    core = max(usable) if options.core is None else options.core
+    if core not in usable:
+        raise ValueError(f"--core is {core}; this process may use {sorted(usable)}")
     os.sched_setaffinity(0, {core})
     if options.part == "first-update":
         from prudent.bench.start import first_update

@@ -25,7 +25,7 @@ from prudent.training.stored import read_stored
 
 LARGEST = 2**36  # bytes
 PARAMS, OLD_PARAMS = "policy/params/", "old_policy/"  # the second where CVPO remembers the first
-ACTING = (PARAMS, "learner/policy/params/", "learner/scaling/")
+ACTING = (PARAMS, "learner/policy/params/", "scaling/")
 NORMALISER = "scale/observation"  # an on-policy run's running statistics
 
 
