@@ -61,7 +61,8 @@ def test_one_environment_is_trained_and_evaluated_in_without_mixing(
         algorithm, env=one if instance else lambda: one, out=tmp_path / "run", quiet=True,
         **{**kept, **values},
     )  # fmt: skip
-    assert one.mixed <= 1  # the probe before training stops after two steps
+    # The probe before training stops after two steps, and training's last step may be anywhere.
+    assert one.mixed <= 2
     found = progress(tmp_path / "run")
     assert all(line["evaluation_environments"] == 1 for line in found)
     assert all(len(set(line["evaluation"]["costs"])) == 3 for line in found)
@@ -118,7 +119,7 @@ def test_a_folder_with_other_files_is_refused_and_untouched(tmp_path):
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"discount": 1.5}, {"env": foreign.broken_one("no cost")}, {"warmup": "nowhere.npz"},
+        {"discount": 1.5}, {"env": foreign.broken_one("None")}, {"warmup": "nowhere.npz"},
         {"init_from": "nowhere"}, {"log": ["paper"]}, {"budget": float("nan")}, {"horizon": 0},
         {"callbacks": ["no function"]}, {"budget": -1.0}, {"replay_capacity": 7},
     ],
@@ -265,22 +266,16 @@ def test_a_run_begins_with_the_policy_of_another(algorithm, tmp_path):
     small = {n: v for n, v in SMALL.items() if n in names or n in ("horizon", "budget")}
     whole = {**small, **values}
     prudent.train(algorithm, env=foreign.make, out=tmp_path / "first", quiet=True, **whole)
-    prudent.train(
-        algorithm, env=foreign.make, out=tmp_path / "second", quiet=True, seed=5,
-        init_from=tmp_path / "first", **{**whole, "warmup_steps": 0} if algorithm != "ppo" else whole,
-    )  # fmt: skip
-    first, second = progress(tmp_path / "first")[-1], progress(tmp_path / "second")[0]
-    if algorithm == "ppo":  # evaluated before anything is learned
-        assert second["evaluation"] == first["evaluation"]
     begins = prudent.train(
-        algorithm, env=foreign.make, out=tmp_path / "third", quiet=True, init_from=tmp_path / "first",
-        callbacks=[lambda line: True], **whole,
+        algorithm, env=foreign.make, out=tmp_path / "second", quiet=True, seed=5,
+        init_from=tmp_path / "first", callbacks=[lambda line: True], **whole,
     )  # fmt: skip
-    if algorithm != "ppo":  # after a warm-up in which nothing is learned
-        assert begins.evaluation == first["evaluation"]
-    identities = {json.loads((tmp_path / n / "run.json").read_text())["identity"]
-                  for n in ("first", "third")}  # fmt: skip
-    assert len(identities) == 2
+    # It is evaluated first before anything is learned, on the same starts.
+    assert begins.evaluation == progress(tmp_path / "first")[-1]["evaluation"]
+    records = [json.loads((tmp_path / n / "run.json").read_text()) for n in ("first", "second")]
+    assert records[0]["identity"] != records[1]["identity"]
+    prudent.resume(tmp_path / "second", env=foreign.make, quiet=True)
+    assert progress(tmp_path / "second")[-1]["step"] == 40
     with pytest.raises(ValueError, match="that run's policy has another form"):
         prudent.train(
             algorithm, env=foreign.make, out=tmp_path / "x", quiet=True,
@@ -329,7 +324,7 @@ def test_version_and_unknown_words(monkeypatch, capsys):
 
 
 def test_debug_shows_the_trace(monkeypatch):
-    with pytest.raises(ValueError, match="--discount is 2.0; it must be a number at least 0"):
+    with pytest.raises(ValueError, match=r"--discount is 2\.0; it must be a number at least 0"):
         prudent_command(
             monkeypatch, "--debug", "train", "cal", "--task", "orbit", "--discount", "2"
         )

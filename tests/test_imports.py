@@ -14,8 +14,8 @@ ROOT = Path(prudent.__file__).parent
 # Each module or package may import from those listed before it (and from itself).
 ORDER = [
     "settings", "options", "constraints", "files", "backend", "statistics", "exported", "tasks",
-    "configs", "pieces", "compute", "algorithms", "training", "experiments", "api", "report", "tutorial",
-    "bench", "completion", "failures", "cli",
+    "configs", "pieces", "compute", "algorithms", "training", "experiments", "api", "report",
+    "tutorial", "bench", "completion", "failures", "cli",
 ]  # fmt: skip
 NO_JAX = [
     "settings", "options", "constraints", "files", "backend", "statistics", "exported", "tasks",
