@@ -93,7 +93,7 @@ def run_to_end(session: OffPolicySession) -> dict[str, Any]:
         if session.task.shared:
             begin_again(session)
         save(session)
-    while session.step < schedule.steps:
+    while session.step < schedule.steps and not session.halted:
         take_step(session)
         step, ends = session.step, session.step == schedule.steps
         if evaluation_due(session):

@@ -40,7 +40,7 @@ def run_to_end(session: OnPolicySession) -> dict[str, Any]:
     if session.step == 0 and not session.last_line:
         evaluate_and_record(session)
         save(session)
-    while session.step < schedule.steps:
+    while session.step < schedule.steps and not session.halted:
         before = session.step
         take_epoch(session)
         step, ends = session.step, session.step == schedule.steps
