@@ -92,3 +92,11 @@ def assert_same_state(found, expected, atol=1e-9):
             value,
             expected[part],
         )
+
+
+def assert_same_metrics(found, of_steps, atol=1e-9):
+    """Every metric there is, the mean over these steps of what the transcription found."""
+    assert set(found) == set(of_steps[0])
+    for name, value in found.items():
+        expected = np.mean([metrics[name] for metrics in of_steps])
+        np.testing.assert_allclose(value, expected, rtol=0, atol=atol, err_msg=name)
