@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from steps import (
     SPEC,
+    WARM,
     assert_same_metrics,
     assert_same_state,
     batch_of,
@@ -83,7 +84,7 @@ CASES = {
     "SAC-Lag with policy actions": (sac_lag, SACLagConfig(dual_action="policy")),
     "weight rectified to 0": (cal, CALConfig(convexity=1e4)),
     "another entropy": (cal, CALConfig(target_entropy=1.5, critic_action_units="unit")),
-    "targets counted over the run": (cal, CALConfig(target_counter="global", target_period=4)),
+    "targets counted over the run": (cal, CALConfig(target_counter="global", target_period=3)),
     "SAC": (sac, SACConfig()),
     "a fixed multiplier": (sac_lag, SACLagConfig(multiplier="fixed", rescale_policy_loss=True)),
     "projected": (cal, CALConfig(multiplier="projected_sgd", rescale_policy_loss=True)),
@@ -99,8 +100,7 @@ FIRST = {"head": 1}  # of the block's updates, where it is not the first
 
 
 def moves_targets(config, first, index):
-    """Before these two steps were three others."""
-    count = 3 + index if config.target_counter == "global" else first + index
+    count = WARM + index if config.target_counter == "global" else first + index
     return count % config.target_period == 0
 
 

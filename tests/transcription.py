@@ -226,8 +226,9 @@ def cal_step(state: dict[str, Any], batch: dict[str, np.ndarray], noise, setting
     """The new state, in the order of the official code: critics, actor, temperature, λ, targets."""
     s = settings
     count = state["count"] + 1
-    alpha, multiplier = np.exp(state["log_alpha"]), dual_value(
-        s.multiplier, state.get("multiplier"), s.fixed
+    alpha, multiplier = (
+        np.exp(state["log_alpha"]),
+        dual_value(s.multiplier, state.get("multiplier"), s.fixed),
     )
     members = len(state["costs"])
     rows = len(batch["reward"])
