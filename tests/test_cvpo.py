@@ -403,3 +403,16 @@ def test_two_steps_equal_the_transcription(name, float64):
         metrics.append(expected["metrics"])
     assert_same_state(plain(steps.after, config.reward_critics), expected)
     assert_same_metrics(steps.metrics, metrics)
+
+
+@pytest.mark.parametrize("covariance", ["full", "diagonal"])
+def test_it_explores_by_its_own_spread_and_evaluates_its_mean(covariance, float64):
+    algorithm = cvpo(CVPOConfig(hidden=(6,), covariance=covariance), SPEC)
+    state = jax.jit(algorithm.init)(jax.random.key(0))
+    seen = np.random.default_rng(0).normal(size=(4, 5))
+    params = jax.tree.map(np.asarray, state.policy.params)
+    mean, factor, *_ = shape_of(params, seen, covariance)
+    noise = np.asarray(jax.random.normal(jax.random.key(1), (4, 2)))
+    drawn = np.clip(mean + np.einsum("bij,bj->bi", factor, noise), -1, 1)
+    np.testing.assert_allclose(algorithm.act(state, seen, jax.random.key(1)), drawn, atol=1e-12)
+    np.testing.assert_allclose(algorithm.act_greedily(state, seen), mean, atol=1e-12)

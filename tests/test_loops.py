@@ -285,6 +285,27 @@ def test_batches_are_rows_of_the_replay_and_all_of_them_come(calls, tmp_path):
     assert len(drawn) == WARMUP + STEPS
 
 
+def test_targets_of_several_steps_discount_each_signal_by_its_own(calls, tmp_path):
+    run = run_of(varied(), target_steps=2, updates_per_step=9)
+    run = replace(run, config=replace(run.config, discount=0.9, cost_discount=0.5))
+    train_off_policy(run, varied(), tmp_path)
+    by_start = {Course(seed_of(0, i)).start: Course(seed_of(0, i)) for i in range(STEPS)}
+    joined = 0
+    for start, time, _, _, cost, reward_mask, cost_mask, _, then in np.concatenate(
+        [packed.reshape(-1, 9) for packed in calls.rows]
+    ):
+        course = next(c for s, c in by_start.items() if s == pytest.approx(start, abs=1e-6))
+        ends = course.terminated and then == course.steps
+        if then == time + 2:
+            joined += 1
+            assert cost == pytest.approx(course.cost(time + 1) + 0.5 * course.cost(time + 2))
+            assert (reward_mask, cost_mask) == pytest.approx((0.0, 0.0) if ends else (0.9, 0.5))
+        else:
+            assert cost == pytest.approx(course.cost(time + 1))
+            assert (reward_mask, cost_mask) == ((0.0, 0.0) if ends else (1.0, 1.0))
+    assert joined > 100
+
+
 def test_a_policy_warms_up_in_its_own_units_and_no_longer(tmp_path):
     train_off_policy(
         run_of(varied()), varied(), tmp_path, Warmup(policy=lambda seen: np.array([2.0 + seen[0]]))
