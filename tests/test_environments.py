@@ -30,7 +30,7 @@ from prudent.tasks.task import Task
 from prudent.tasks.vector import open_vector
 from prudent.training.policy import evaluate_policy
 from prudent.training.replay import Replay
-from prudent.training.session import Episode
+from prudent.training.replay_collector import Episode
 
 
 class Overwriting(gymnasium.Env):
