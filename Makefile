@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SET_UP := .venv/set-up
 
-.PHONY: train test test-all lint types format docs clean
+.PHONY: train test test-all mutants lint types format docs clean
 
 train: $(SET_UP)
 	$(BIN)/python -m prudent.tutorial
@@ -14,6 +14,10 @@ test: $(SET_UP)
 # The longer ones only: with `make test` that is all of them.
 test-all: $(SET_UP)
 	$(BIN)/python -m pytest -n 2 -m slow
+
+# Which single changes to the package no fast test notices. Hours of work, and no part of `test`.
+mutants: $(SET_UP)
+	$(BIN)/python tests/mutants/run.py --jobs 2 --out .pytest_cache/mutants.json
 
 lint: $(SET_UP)
 	$(BIN)/ruff check .

@@ -16,6 +16,7 @@ SPEC = Spec(
     action_centre=(0.0, 0.5),
 )
 ROWS = 7
+WARM = 2  # updates before those that are followed
 
 
 def batch_of(generator: np.random.Generator) -> Transition:
@@ -48,16 +49,19 @@ class Steps(NamedTuple):
 
 
 def several_steps(factory, config, spec=SPEC, first=0) -> Steps:
-    """Three updates, so that moments, targets and multipliers are not at their origin, then two."""
+    """Two updates, so that moments, targets and multipliers are not at their origin, then two by
+    the same compiled function.
+    """
     algorithm = factory(replace(config, hidden=(8, 6)), spec)
     generator = np.random.default_rng(1)
     stack = lambda batches: jax.tree.map(lambda *a: np.stack(a), *batches)  # noqa: E731
     before = jax.jit(algorithm.init)(jax.random.key(0))
-    warm = stack([batch_of(generator) for _ in range(3)])
-    before, _ = jax.jit(algorithm.update)(before, Minibatches(warm), jax.random.key(5))
+    update = jax.jit(algorithm.update)
+    warm = stack([batch_of(generator) for _ in range(WARM)])
+    before, _ = update(before, Minibatches(warm, np.int32(0)), jax.random.key(5))
     batches, key = [batch_of(generator) for _ in range(2)], jax.random.key(7)
-    data = Minibatches(stack(batches), first)
-    after, metrics = jax.jit(algorithm.update)(before, data, key)
+    data = Minibatches(stack(batches), np.int32(first))
+    after, metrics = update(before, data, key)
     return Steps(before, after, [batch._asdict() for batch in batches], key, metrics)
 
 
@@ -92,3 +96,12 @@ def assert_same_state(found, expected, atol=1e-9):
             value,
             expected[part],
         )
+
+
+def assert_same_metrics(found, of_steps, atol=1e-9):
+    """Every metric there is, the mean over these steps of what the transcription found."""
+    assert set(found) == set(of_steps[0])
+    for name, value in found.items():
+        expected = np.mean([metrics[name] for metrics in of_steps])
+        # A share of rows is counted in float32.
+        np.testing.assert_allclose(value, expected, rtol=1e-7, atol=atol, err_msg=name)

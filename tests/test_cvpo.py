@@ -1,11 +1,22 @@
 """CVPO: its dual, its divergences, and one update against a transcription."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.optimize import minimize, root
-from steps import ROWS, SPEC, assert_same_state, moments, network_state, several_steps
+from steps import (
+    ROWS,
+    SPEC,
+    WARM,
+    assert_same_metrics,
+    assert_same_state,
+    moments,
+    network_state,
+    several_steps,
+)
 from support import settings
 from transcription import Adam, backward, fit, forward, step_layers, track, values
 
@@ -210,7 +221,8 @@ def transcribed_step(state, batch, noise, config, index):
     now = join(batch["observation"], batch["action"])
     y_reward = values(state["reward_targets"], then[0]).min(0)
     y_reward = batch["reward"] + config.discount * batch["reward_continues"] * y_reward
-    y_cost = batch["cost_continues"] * values(state["cost_targets"], then[1])
+    mask = batch["cost_continues"] if config.cost_mask == "task" else 1.0
+    y_cost = mask * values(state["cost_targets"], then[1])
     y_cost = batch["cost"] + config.cost_discount * y_cost
     critics = len(state["rewards"])
     fit(state, new, "rewards", now, [y_reward] * critics, rate=config.critic_learning_rate)
@@ -246,7 +258,7 @@ def transcribed_step(state, batch, noise, config, index):
     trust = {name: state[name] for name in ("mean_trust", "spread_trust", "made")}
     made = state["count"] * config.policy_iterations
     for iteration in range(config.policy_iterations):
-        fitting, trust = transcribed_fit(
+        fitting, trust, apart = transcribed_fit(
             fitting, trust, observation, old, actions, weights, config, made + iteration + 1
         )
     new |= {**fitting, **trust}
@@ -256,6 +268,17 @@ def transcribed_step(state, batch, noise, config, index):
     wrapped = {"old": [state["old_policy"]]}
     track(wrapped, moving := {"policy": [new["policy"]]}, "policy", "old", rate)
     new["old_policy"] = moving["old"][0]
+    new["metrics"] |= {
+        "cost_estimate": weighed.cost.mean(),
+        "violation": weighed.cost.mean() - SPEC.cost_budget,
+        "selected_cost": (weights * weighed.cost).sum(0).mean(),
+        "selection_temperature": new["dual"][0],
+        "multiplier": new["dual"][1],
+        "mean_divergence": apart[0],
+        "spread_divergence": apart[1],
+        "mean_trust": new["mean_trust"][0],
+        "spread_trust": new["spread_trust"][0],
+    }
     return new
 
 
@@ -348,24 +371,48 @@ def transcribed_fit(fitting, trust, observation, old, actions, weights, config, 
     new = {"count": count}
     step_layers(fitting, new, "policy", None, gradients, config.policy_learning_rate)
     del new["count"]
-    return new, {**new_trust, "made": trust["made"] + 1}
+    return new, {**new_trust, "made": trust["made"] + 1}, apart
 
 
 VERSIONS = {
     "Safety-Gym": CVPOConfig(samples=5),
     "MuJoCo": settings("cvpo", "paper", "hopper-velocity")[0],
-}
+    "between them": CVPOConfig(
+        samples=4, cost_mask="never", selection_critics="online", trust_optimiser="adam",
+        mean_trust_rate=0.05, spread_trust_rate=0.3, dual_solver="adam", covariance="diagonal",
+    ),
+}  # fmt: skip
+VERSIONS["MuJoCo, later in a block"] = VERSIONS["MuJoCo"]
+UNEQUAL = {
+    "discount": 0.97, "cost_discount": 0.9, "target_rate": 0.02, "policy_learning_rate": 2e-3,
+    "critic_learning_rate": 1e-3, "mean_divergence": 1e-4, "spread_divergence": 3e-4,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", VERSIONS)
 def test_two_steps_equal_the_transcription(name, float64):
-    config = VERSIONS[name]
-    steps = several_steps(cvpo, config)
-    expected = plain(steps.before, config.reward_critics)
-    expected["made"] = 3 * config.policy_iterations
+    config, first = replace(VERSIONS[name], **UNEQUAL), 1 if "later" in name else 0
+    steps = several_steps(cvpo, config, first=first)
+    expected, metrics = plain(steps.before, config.reward_critics), []
+    expected["made"] = WARM * config.policy_iterations
     for index, (batch, key) in enumerate(
         zip(steps.batches, jax.random.split(steps.key, 2), strict=True)
     ):
         noise = np.asarray(jax.random.normal(key, (2 + config.samples, ROWS, 2)))
-        expected = transcribed_step(expected, batch, noise, config, index)
+        expected = transcribed_step(expected, batch, noise, config, first + index)
+        metrics.append(expected["metrics"])
     assert_same_state(plain(steps.after, config.reward_critics), expected)
+    assert_same_metrics(steps.metrics, metrics)
+
+
+@pytest.mark.parametrize("covariance", ["full", "diagonal"])
+def test_it_explores_by_its_own_spread_and_evaluates_its_mean(covariance, float64):
+    algorithm = cvpo(CVPOConfig(hidden=(6,), covariance=covariance), SPEC)
+    state = jax.jit(algorithm.init)(jax.random.key(0))
+    seen = np.random.default_rng(0).normal(size=(4, 5))
+    params = jax.tree.map(np.asarray, state.policy.params)
+    mean, factor, *_ = shape_of(params, seen, covariance)
+    noise = np.asarray(jax.random.normal(jax.random.key(1), (4, 2)))
+    drawn = np.clip(mean + np.einsum("bij,bj->bi", factor, noise), -1, 1)
+    np.testing.assert_allclose(algorithm.act(state, seen, jax.random.key(1)), drawn, atol=1e-12)
+    np.testing.assert_allclose(algorithm.act_greedily(state, seen), mean, atol=1e-12)

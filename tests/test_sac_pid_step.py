@@ -1,8 +1,10 @@
 """One gradient step of SAC-PIDLag against a numpy transcription: every number of the state."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from steps import SPEC, assert_same_state, network_state, several_steps
+from steps import SPEC, assert_same_metrics, assert_same_state, network_state, several_steps
 from transcription import (
     backward,
     fit,
@@ -68,6 +70,13 @@ def transcribed_step(state, batch, noise, config, spec):
     step_layers(state, new, "policy", None, gradients, config.learning_rate)
     track(state, new, "rewards", "reward_targets", config.target_rate)
     track(state, new, "costs", "cost_targets", config.target_rate)
+    new["metrics"] |= {
+        "violation": error,
+        "cost_estimate": error + spec.cost_budget,
+        "multiplier": new["multiplier"],
+        "multiplier_integral": new["integral"],
+        "entropy": -log_density.mean(),
+    }
     return new
 
 
@@ -77,16 +86,19 @@ CASES = {
     "without entropy in the cost": SACPIDConfig(entropy_in_cost_target=False),
     "large gains": SACPIDConfig(proportional_gain=5.0, derivative_gain=3.0),
 }
+UNEQUAL = {"discount": 0.97, "cost_discount": 0.9, "target_rate": 0.02}
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_two_steps_equal_the_transcription(name, float64):
-    config, spec = CASES[name], SPEC._replace(cost_budget=0.2)
+    config, spec = replace(CASES[name], **UNEQUAL), SPEC._replace(cost_budget=0.2)
     steps = several_steps(sac_pid, config, spec)
-    expected = plain(steps.before)
+    expected, metrics = plain(steps.before), []
     for batch, keys in zip(steps.batches, steps.keys(2), strict=True):
         expected = transcribed_step(
             expected, batch, [steps.noise(key) for key in keys], config, spec
         )
+        metrics.append(expected["metrics"])
     assert expected["multiplier"] > 0
     assert_same_state(plain(steps.after), expected)
+    assert_same_metrics(steps.metrics, metrics)

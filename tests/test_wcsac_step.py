@@ -1,9 +1,19 @@
 """WCSAC: one gradient step against a numpy transcription, its risk measure and its variance."""
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 import pytest
-from steps import SPEC, assert_same_state, batch_of, moments, network_state, several_steps
+from steps import (
+    SPEC,
+    assert_same_metrics,
+    assert_same_state,
+    batch_of,
+    moments,
+    network_state,
+    several_steps,
+)
 from transcription import (
     backward,
     fit,
@@ -20,6 +30,7 @@ from transcription import (
 from prudent.algorithms.cal import CALConfig, cal
 from prudent.algorithms.wcsac import WCSACConfig, wcsac
 from prudent.pieces.critics import NextReturn, tail_weight, variance_target
+from prudent.pieces.types import Minibatches
 
 
 def plain(state):
@@ -44,7 +55,7 @@ def transcribed_step(state, batch, noise, config):
     scale, centre, rows = np.array(SPEC.action_scale), np.array(SPEC.action_centre), len(noise[0])
     rate, gamma = config.learning_rate, config.cost_discount
     temperature, multiplier = softplus(state["temperature"]), softplus(state["multiplier"])
-    kappa = {0.1: 1.7549833193248687, 1.0: 0.0}[config.risk_level]
+    kappa = {0.1: 1.7549833193248687, 0.5: 0.7978845608028654, 1.0: 0.0}[config.risk_level]
 
     output, _ = forward(state["policy"], batch["next_observation"], "relu")
     action, log_density, _ = squash(output, noise[0], scale)
@@ -59,7 +70,9 @@ def transcribed_step(state, batch, noise, config):
     y_cost = q + gamma * mask * next_cost
     y_variance = q**2 + mask * (2 * gamma * q * next_cost)
     y_variance += mask * gamma**2 * (next_variance + next_cost**2)
-    y_variance = np.clip(y_variance - values(state["costs"], now)[0] ** 2, 1e-8, 1e8)
+    y_variance = y_variance - values(state["costs"], now)[0] ** 2
+    below = np.mean(y_variance < 1e-8)
+    y_variance = np.clip(y_variance, 1e-8, 1e8)
     fit(state, new, "rewards", now, [y_reward] * 2, rate=rate, weight=0.5)
     fit(state, new, "costs", now, [y_cost], rate=rate, weight=0.5)
     raw, tape = forward(state["variances"][0], now, "relu")
@@ -92,12 +105,25 @@ def transcribed_step(state, batch, noise, config):
     gradients, _ = backward(state["policy"], tape, at_output, "relu")
     step_layers(state, new, "policy", None, gradients, rate)
 
-    towards_entropy = sigmoid(state["temperature"]) * (-log_density.mean() + 2.0)
+    floor = -2.0 if config.target_entropy is None else config.target_entropy
+    towards_entropy = sigmoid(state["temperature"]) * (-log_density.mean() - floor)
     step_scalar(state, new, "temperature", towards_entropy, rate)
     towards_cost = sigmoid(state["multiplier"]) * np.mean(SPEC.cost_budget - at_risk(now))
     step_scalar(state, new, "multiplier", towards_cost, config.multiplier_learning_rate)
     for name in ("reward", "cost", "variance"):
         track(state, new, f"{name}s", f"{name}_targets", config.target_rate)
+    violation = np.mean(at_risk(now)) - SPEC.cost_budget
+    new["metrics"] |= {
+        "violation": violation,
+        "cost_estimate": violation + SPEC.cost_budget,
+        "multiplier": softplus(new["multiplier"]),
+        "temperature": softplus(new["temperature"]),
+        "entropy": -log_density.mean(),
+        "spread_error": np.mean((np.sqrt(variance) - np.sqrt(y_variance)) ** 2),
+        "variance_target": y_variance.mean(),
+        "variance_clipped": below,
+        "cost_weight": weight,
+    }
     return new
 
 
@@ -105,17 +131,21 @@ CASES = {
     "as the paper's runs": WCSACConfig(),
     "without a mask": WCSACConfig(cost_mask="never"),
     "risk neutral, damping clipped": WCSACConfig(risk_level=1.0, damping=1e3, clip_damping=True),
+    "another risk and entropy": WCSACConfig(risk_level=0.5, target_entropy=1.5, damping=3.0),
 }
+UNEQUAL = {"discount": 0.97, "cost_discount": 0.9, "target_rate": 0.02}
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_two_steps_equal_the_transcription(name, float64):
-    config = CASES[name]
+    config = replace(CASES[name], **UNEQUAL)
     steps = several_steps(wcsac, config)
-    expected = plain(steps.before)
+    expected, metrics = plain(steps.before), []
     for batch, keys in zip(steps.batches, steps.keys(2), strict=True):
         expected = transcribed_step(expected, batch, [steps.noise(key) for key in keys], config)
+        metrics.append(expected["metrics"])
     assert_same_state(plain(steps.after), expected)
+    assert_same_metrics(steps.metrics, metrics)
 
 
 @pytest.mark.parametrize(("level", "known"), [(0.1, 1.75498), (0.5, 0.79788), (0.9, 0.19500)])
@@ -167,7 +197,7 @@ def test_without_spread_and_with_the_clamp_it_is_cal(clip, budget, float64):
         multiplier="softplus_adam", initial_multiplier=np.log(2.0), target_period=1,
         multiplier_learning_rate=ours.multiplier_learning_rate, initial_temperature=np.log(2.0),
     )  # fmt: skip
-    batch = jax.tree.map(lambda a: a[None], batch_of(np.random.default_rng(3)))
+    batch = Minibatches(jax.tree.map(lambda a: a[None], batch_of(np.random.default_rng(3))))
     start = jax.jit(cal(theirs, spec).init)(jax.random.key(0))
     same = {name: getattr(start, name) for name in ("policy", "rewards", "costs")}
     worst_case = jax.jit(wcsac(ours, spec).init)(jax.random.key(1))._replace(**same)

@@ -133,10 +133,13 @@ def keep(new: dict[str, Any], name: str, updated, *, member: bool) -> None:
 
 def fit(state, new, name, inputs, targets, *, rate, activation="relu", weight=1.0) -> None:
     """Each member one Adam step down `weight` times its mean squared error; targets are [E, B]."""
+    squares = []
     for i, layers in enumerate(state[name]):
         value, tape = forward(layers, inputs, activation)
+        squares.append((value[:, 0] - targets[i]) ** 2)
         slope = (weight * 2 * (value[:, 0] - targets[i]) / len(inputs))[:, None]
         step_layers(state, new, name, i, backward(layers, tape, slope, activation)[0], rate)
+    new.setdefault("metrics", {})[f"{name[:-1]}_critic_error"] = np.mean(squares)
 
 
 def step_layers(state, new, name, member, gradients, rate) -> None:
@@ -183,28 +186,58 @@ class Settings:
     cost_rate: float
     dual_rate: float
     discount: float
+    cost_discount: float
     tau: float
     cost_activation: str
     cost_loss: str  # "sum" or "mean" over members
     dual_action: str
     scale: np.ndarray
     centre: np.ndarray
+    in_units: bool  # whether critics see actions as the environment does
     target_entropy: float
     track: bool
+    multiplier: str  # how the dual variable is kept and moved
+    rescale: bool  # divide the policy's loss by 1 + cost weight
+    fixed: float = 0.0  # the multiplier that never moves
     drawn_members: np.ndarray | None = None
+
+
+def dual_value(kind: str, parameter: Any, fixed: float) -> Any:
+    if kind == "fixed":
+        return fixed
+    if kind == "projected_sgd":
+        return parameter
+    return np.exp(parameter) if kind == "log_adam" else np.logaddexp(0, parameter)
+
+
+def move_multiplier(state, new, violation: float, s: "Settings") -> None:
+    """Ascend the multiplier times the violation, on the parameter by which it is kept."""
+    if s.multiplier == "fixed":
+        return
+    parameter = state["multiplier"]
+    if s.multiplier == "projected_sgd":
+        new["multiplier"] = max(0.0, parameter + s.dual_rate * violation)
+        return
+    slope = {"log_adam": np.exp(parameter), "softplus_adam": 1 / (1 + np.exp(-parameter))}
+    step_scalar(state, new, "multiplier", -slope[s.multiplier] * violation, s.dual_rate)
 
 
 def cal_step(state: dict[str, Any], batch: dict[str, np.ndarray], noise, settings: Settings):
     """The new state, in the order of the official code: critics, actor, temperature, λ, targets."""
     s = settings
     count = state["count"] + 1
-    alpha, multiplier = np.exp(state["log_alpha"]), np.exp(state["log_lambda"])
+    alpha, multiplier = (
+        np.exp(state["log_alpha"]),
+        dual_value(s.multiplier, state.get("multiplier"), s.fixed),
+    )
     members = len(state["costs"])
     rows = len(batch["reward"])
     new: dict[str, Any] = {"count": count}
 
+    seen_scale = s.scale if s.in_units else np.ones_like(s.scale)
+
     def units(y: np.ndarray) -> np.ndarray:
-        return s.scale * y + s.centre
+        return seen_scale * y + (s.centre if s.in_units else 0.0)
 
     # 1. next actions
     output, _ = forward(state["policy"], batch["next_observation"], "relu")
@@ -222,7 +255,7 @@ def cal_step(state: dict[str, Any], batch: dict[str, np.ndarray], noise, setting
     next_cost = values(state["cost_targets"], then, act)
     if s.drawn_members is not None:
         next_cost = np.broadcast_to(next_cost[s.drawn_members].max(0), next_cost.shape)
-    y_cost = batch["cost"] + s.discount * batch["cost_continues"] * next_cost
+    y_cost = batch["cost"] + s.cost_discount * batch["cost_continues"] * next_cost
     share = 1 / members if s.cost_loss == "mean" else 1.0
     fit(state, new, "costs", now, y_cost, rate=s.cost_rate, activation=act, weight=share)
 
@@ -246,18 +279,27 @@ def cal_step(state: dict[str, Any], batch: dict[str, np.ndarray], noise, setting
         new["costs"], cost_runs, weight * q_u_slope / rows, y.shape[1], act
     )
     density_slope = np.full(rows, alpha / rows)
-    at_output = squash_backward(kept, at_action * s.scale, density_slope)
+    at_output = squash_backward(kept, at_action * seen_scale, density_slope)
+    at_output = at_output / (1 + weight if s.rescale else 1.0)
     gradients, _ = backward(state["policy"], policy_tape, at_output, "relu")
     step_layers(state, new, "policy", None, gradients, s.rate)
 
-    # 5. temperature and 6. multiplier, both on their logarithms
+    # 5. temperature and 6. multiplier, the temperature on its logarithm
     towards_entropy = alpha * (-log_density.mean() - s.target_entropy)
     step_scalar(state, new, "log_alpha", towards_entropy, s.rate)
-    step_scalar(state, new, "log_lambda", multiplier * (s.budget - measured.mean()), s.dual_rate)
+    move_multiplier(state, new, measured.mean() - s.budget, s)
 
     # 7. targets
     track(state, new, "rewards", "reward_targets", s.tau if s.track else 0.0)
     track(state, new, "costs", "cost_targets", s.tau if s.track else 0.0)
-    new["violation"] = measured.mean() - s.budget
-    new["cost_weight"] = weight
+    spreads = taken_costs.std(0, ddof=s.ddof) if members > 1 else np.zeros(rows)
+    new["metrics"] |= {
+        "violation": measured.mean() - s.budget,
+        "cost_estimate": measured.mean(),
+        "multiplier": dual_value(s.multiplier, new.get("multiplier"), s.fixed),
+        "temperature": np.exp(new["log_alpha"]),
+        "entropy": -log_density.mean(),
+        "cost_weight": weight,
+        "ensemble_spread": spreads.mean(),
+    }
     return new
