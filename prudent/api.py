@@ -246,7 +246,7 @@ def start_line(run: Run, folder: Path) -> str:
     schedule = run.schedule
     if isinstance(schedule, OnPolicySchedule):
         plan = f"{schedule.steps} steps in epochs of {schedule.epoch_steps}"
-        seen = "held against the mean cost of finished episodes"
+        seen = "compared with the mean cost of finished episodes"
     else:
         plan = f"{schedule.steps} steps after {schedule.warmup_steps} of warm-up"
         seen = (

@@ -220,7 +220,7 @@ class Run:
 
 
 def identity_of(stored: dict[str, Any]) -> str:
-    """A name for a run's settings as they are stored, the seed and the preset's name apart.
+    """A name for a run's settings as they are stored, without the seed and the preset's name.
 
     Of what is stored, not of what it is read as: a setting that a later version adds does not
     change the identity of runs from before it.

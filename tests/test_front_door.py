@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import foreign
 import numpy as np
+import optuna
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -226,7 +227,32 @@ def twice(observation, action, reward, terminated, truncated, info):
 
 
 class Pruned(Exception):
-    """As Optuna's TrialPruned."""
+    """As somebody's own reason to stop."""
+
+
+def test_optuna_prunes_a_run_by_its_callback(tmp_path):
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+    def objective(trial):
+        def report(line):
+            trial.report(line["evaluation"]["return"], line["step"])
+            if trial.should_prune():
+                raise optuna.TrialPruned
+
+        rate = trial.suggest_float("learning_rate", 1e-4, 1e-3)
+        folder = tmp_path / str(trial.number)
+        return train(folder, learning_rate=rate, callbacks=[report]).evaluation["return"]
+
+    # Nothing beyond this is accepted, so the first trial is pruned at its first report.
+    pruner = optuna.pruners.ThresholdPruner(upper=-1e9)
+    study = optuna.create_study(pruner=pruner, sampler=optuna.samplers.RandomSampler(seed=0))
+    study.optimize(objective, n_trials=1)
+    assert study.trials[0].state == optuna.trial.TrialState.PRUNED
+    assert [line["step"] for line in progress(tmp_path / "0")] == [0]
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    (tmp_path / "0").rename(tmp_path / "pruned")
+    study.optimize(objective, n_trials=1)
+    assert study.trials[0].state == optuna.trial.TrialState.COMPLETE
 
 
 def test_a_callback_that_raises_stops_a_run_that_can_go_on(tmp_path):

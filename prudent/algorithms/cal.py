@@ -16,14 +16,11 @@ SAC-Lag, which has a file of its own.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
-from prudent.algorithms.entry import Entry
-from prudent.algorithms.presets import conservative_presets
+from prudent.algorithms.presets import conservative_entry
 from prudent.algorithms.sac_lag import SACLagConfig, sac_critics, sac_parts, targets_due
 from prudent.compute import critics, jax, jnp, multipliers, soft, types
-from prudent.configs import OffPolicySchedule
 from prudent.settings import Count, CountOrZero, NotNegative
 
 
@@ -119,19 +116,7 @@ def conservative_lagrangian(
     return parts.algorithm(step)
 
 
-CAL = Entry(
-    name="cal",
-    summary="conservative augmented Lagrangian SAC (the paper's method)",
-    build=cal,
-    config=CALConfig,
-    schedule=OffPolicySchedule,
-    presets=partial(conservative_presets, CALConfig),
+CAL = conservative_entry(
+    "cal", "conservative augmented Lagrangian SAC (the paper's method)", cal, CALConfig
 )
-UCB = Entry(
-    name="ucb",
-    summary="CAL without the quadratic term (UCB-k)",
-    build=ucb,
-    config=UCBConfig,
-    schedule=OffPolicySchedule,
-    presets=partial(conservative_presets, UCBConfig),
-)
+UCB = conservative_entry("ucb", "CAL without the quadratic term (UCB-k)", ucb, UCBConfig)

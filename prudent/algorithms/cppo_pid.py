@@ -13,13 +13,11 @@ is larger in the first epochs, by what the budget adds to a mean that starts at 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
-from prudent.algorithms.entry import Entry
-from prudent.algorithms.on_policy_presets import on_policy_presets
+from prudent.algorithms.on_policy_presets import on_policy_entry
 from prudent.compute import jax, jnp, multipliers, on_policy, types
-from prudent.configs import ClippedConfig, CostAdvantageConfig, OnPolicySchedule
+from prudent.configs import ClippedConfig, CostAdvantageConfig
 from prudent.settings import Count, NotNegative, Share
 
 
@@ -71,20 +69,10 @@ def controller(config: CPPOPIDConfig) -> multipliers.Multiplier:
 
 
 def cppo_pid(config: CPPOPIDConfig, spec: types.Spec) -> types.Algorithm:
-    return on_policy.on_policy(
-        config,
-        spec,
-        dual=controller(config),
-        combine=on_policy.lagrangian,
-        improve=on_policy.by_passes(config, config.clip),
-    )
+    dual, improve = controller(config), on_policy.by_passes(config, config.clip)
+    return on_policy.on_policy(config, spec, dual, on_policy.lagrangian, improve)
 
 
-CPPO_PID = Entry(
-    name="cppo-pid",
-    summary="PPO with a multiplier under PID control",
-    build=cppo_pid,
-    config=CPPOPIDConfig,
-    schedule=OnPolicySchedule,
-    presets=partial(on_policy_presets, {}),
+CPPO_PID = on_policy_entry(
+    "cppo-pid", "PPO with a multiplier under PID control", cppo_pid, CPPOPIDConfig, {}
 )

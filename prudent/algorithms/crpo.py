@@ -9,13 +9,11 @@ There is no dual variable: the policy earns while it may, and saves while it mus
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
-from prudent.algorithms.entry import Entry
-from prudent.algorithms.on_policy_presets import SECOND_ORDER, on_policy_presets
+from prudent.algorithms.on_policy_presets import SECOND_ORDER, on_policy_entry
 from prudent.compute import jax, jnp, multipliers, on_policy, types
-from prudent.configs import ClippedConfig, CostAdvantageConfig, OnPolicySchedule, SecondOrderConfig
+from prudent.configs import ClippedConfig, CostAdvantageConfig, SecondOrderConfig
 from prudent.settings import Finite
 
 
@@ -36,16 +34,13 @@ def crpo(config: CRPOConfig, spec: types.Spec) -> types.Algorithm:
         improve = on_policy.by_passes(config, config.clip)
     else:
         improve = on_policy.by_natural_gradient(config, search=True)
-    return on_policy.on_policy(
-        config, spec, dual=multipliers.fixed(0.0), combine=rectified, improve=improve
-    )
+    return on_policy.on_policy(config, spec, multipliers.fixed(0.0), rectified, improve)
 
 
-CRPO = Entry(
-    name="crpo",
-    summary="trust region: reward while the budget is kept, else cost",
-    build=crpo,
-    config=CRPOConfig,
-    schedule=OnPolicySchedule,
-    presets=partial(on_policy_presets, SECOND_ORDER),
+CRPO = on_policy_entry(
+    "crpo",
+    "trust region: reward while the budget is kept, else cost",
+    crpo,
+    CRPOConfig,
+    SECOND_ORDER,
 )

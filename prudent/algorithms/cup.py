@@ -12,13 +12,11 @@ policy has moved too far from π_k.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated
 
-from prudent.algorithms.entry import Entry
-from prudent.algorithms.on_policy_presets import on_policy_presets
+from prudent.algorithms.on_policy_presets import on_policy_entry
 from prudent.compute import jax, jnp, networks, on_policy, policies, surrogates, types
-from prudent.configs import ClippedConfig, LagrangianConfig, OnPolicySchedule
+from prudent.configs import ClippedConfig, LagrangianConfig
 from prudent.settings import Range, Values
 
 
@@ -88,19 +86,8 @@ def cup(config: CUPConfig, spec: types.Spec) -> types.Algorithm:
         return state, {**metrics, **renamed}
 
     return on_policy.on_policy(
-        config,
-        spec,
-        dual=on_policy.adaptive(config),
-        combine=on_policy.reward_only,
-        improve=improve,
+        config, spec, on_policy.adaptive(config), on_policy.reward_only, improve
     )
 
 
-CUP = Entry(
-    name="cup",
-    summary="PPO, then projection towards lower cost",
-    build=cup,
-    config=CUPConfig,
-    schedule=OnPolicySchedule,
-    presets=partial(on_policy_presets, OWN),
-)
+CUP = on_policy_entry("cup", "PPO, then projection towards lower cost", cup, CUPConfig, OWN)

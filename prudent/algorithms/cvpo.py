@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from prudent.algorithms.entry import Entry
-from prudent.algorithms.presets import BY_EPISODE, baseline_presets
+from prudent.algorithms.presets import BY_EPISODE, BY_TWENTY_EPISODES, baseline_presets
 from prudent.compute import critics, jax, jnp, multipliers, networks, optax, policies, types
 from prudent.configs import OffPolicyConfig, OffPolicySchedule
 from prudent.settings import Count, NotNegative, Positive, Values
@@ -79,14 +79,7 @@ class CVPOConfig(OffPolicyConfig):
 
 
 # The paper's runs, as far as it and their code say.
-SCHEDULE: Values = {
-    **BY_EPISODE,
-    "warmup_steps": 0,
-    "updates_per_step": 0.13325,  # 1066 for 20 navigation episodes of 400 steps
-    "update_every": 20,
-    "batch_size": 300,
-    "replay_capacity": 80_000,
-}
+SCHEDULE: Values = {**BY_TWENTY_EPISODES, "replay_capacity": 80_000}
 # The MuJoCo version: another code base, which the paper ran with changes of its own.
 MUJOCO: Values = {
     "hidden": (128, 128),
@@ -469,10 +462,10 @@ def cvpo(config: CVPOConfig, spec: types.Spec) -> types.Algorithm:
 
 
 CVPO = Entry(
-    name="cvpo",
-    summary="constrained variational policy optimisation",
-    build=cvpo,
-    config=CVPOConfig,
-    schedule=OffPolicySchedule,
-    presets=presets,
+    "cvpo",
+    "constrained variational policy optimisation",
+    cvpo,
+    CVPOConfig,
+    OffPolicySchedule,
+    presets,
 )

@@ -12,12 +12,10 @@ epoch's J_C alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
-from prudent.algorithms.entry import Entry
-from prudent.algorithms.on_policy_presets import NORMALISED, on_policy_presets
+from prudent.algorithms.on_policy_presets import NORMALISED, on_policy_entry
 from prudent.compute import jax, jnp, multipliers, on_policy, surrogates, types
-from prudent.configs import ClippedConfig, CostAdvantageConfig, OnPolicySchedule
+from prudent.configs import ClippedConfig, CostAdvantageConfig
 from prudent.settings import Positive
 
 
@@ -33,20 +31,11 @@ def ipo(config: IPOConfig, spec: types.Spec) -> types.Algorithm:
     def penalty(state: jax.Array, violation: jax.Array) -> jax.Array:
         return surrogates.barrier(violation, config.barrier_strength, config.barrier_cap)
 
-    return on_policy.on_policy(
-        config,
-        spec,
-        dual=multipliers.Multiplier(lambda: jnp.zeros(()), lambda state: state, penalty),
-        combine=on_policy.lagrangian,
-        improve=on_policy.by_passes(config, config.clip),
+    dual, improve = (
+        multipliers.Multiplier(lambda: jnp.zeros(()), lambda state: state, penalty),
+        on_policy.by_passes(config, config.clip),
     )
+    return on_policy.on_policy(config, spec, dual, on_policy.lagrangian, improve)
 
 
-IPO = Entry(
-    name="ipo",
-    summary="PPO with a log barrier",
-    build=ipo,
-    config=IPOConfig,
-    schedule=OnPolicySchedule,
-    presets=partial(on_policy_presets, {**NORMALISED, "passes": 10}),
-)
+IPO = on_policy_entry("ipo", "PPO with a log barrier", ipo, IPOConfig, {**NORMALISED, "passes": 10})

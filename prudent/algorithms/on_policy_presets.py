@@ -5,6 +5,12 @@ every task, so that `paper` and `default` are one. They are meant for ten millio
 updates every 2048 steps, as the same code prescribes for one million.
 """
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from prudent.algorithms.entry import Entry
+from prudent.configs import OnPolicySchedule
 from prudent.settings import Values
 from prudent.tasks.task import Task
 
@@ -40,3 +46,10 @@ def on_policy_presets(own: Values, task: Task) -> dict[str, Values]:
     if task.family == "other":
         return {"default": values}
     return {"paper": values, "million": {**values, **MILLION}, "default": values}
+
+
+def on_policy_entry(
+    name: str, summary: str, build: Callable[[Any, Any], Any], config: type, own: Values
+) -> Entry:
+    presets = partial(on_policy_presets, own)
+    return Entry(name, summary, build, config, OnPolicySchedule, presets)

@@ -10,12 +10,10 @@ Only the stop on divergence, tested once per pass, holds the unclipped ratio bac
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
-from prudent.algorithms.entry import Entry
-from prudent.algorithms.on_policy_presets import NORMALISED, on_policy_presets
+from prudent.algorithms.on_policy_presets import NORMALISED, on_policy_entry
 from prudent.compute import on_policy, types
-from prudent.configs import FirstOrderConfig, LagrangianConfig, OnPolicySchedule
+from prudent.configs import FirstOrderConfig, LagrangianConfig
 
 
 @dataclass(frozen=True)
@@ -24,20 +22,8 @@ class PDOConfig(FirstOrderConfig, LagrangianConfig):
 
 
 def pdo(config: PDOConfig, spec: types.Spec) -> types.Algorithm:
-    return on_policy.on_policy(
-        config,
-        spec,
-        dual=on_policy.adaptive(config),
-        combine=on_policy.lagrangian,
-        improve=on_policy.by_passes(config, clip=None),
-    )
+    dual, improve = on_policy.adaptive(config), on_policy.by_passes(config, clip=None)
+    return on_policy.on_policy(config, spec, dual, on_policy.lagrangian, improve)
 
 
-PDO = Entry(
-    name="pdo",
-    summary="primal-dual policy gradient, on-policy",
-    build=pdo,
-    config=PDOConfig,
-    schedule=OnPolicySchedule,
-    presets=partial(on_policy_presets, NORMALISED),
-)
+PDO = on_policy_entry("pdo", "primal-dual policy gradient, on-policy", pdo, PDOConfig, NORMALISED)

@@ -7,29 +7,16 @@ The cost is estimated and reported all the same. ε is `clip`.
 
 from __future__ import annotations
 
-from functools import partial
-
-from prudent.algorithms.entry import Entry
-from prudent.algorithms.on_policy_presets import on_policy_presets
+from prudent.algorithms.on_policy_presets import on_policy_entry
 from prudent.compute import multipliers, on_policy, types
-from prudent.configs import ClippedConfig, OnPolicySchedule
+from prudent.configs import ClippedConfig
 
 
 def ppo(config: ClippedConfig, spec: types.Spec) -> types.Algorithm:
-    return on_policy.on_policy(
-        config,
-        spec,
-        dual=multipliers.fixed(0.0),
-        combine=on_policy.reward_only,
-        improve=on_policy.by_passes(config, config.clip),
-    )
+    dual, improve = multipliers.fixed(0.0), on_policy.by_passes(config, config.clip)
+    return on_policy.on_policy(config, spec, dual, on_policy.reward_only, improve)
 
 
-PPO = Entry(
-    name="ppo",
-    summary="proximal policy optimisation, cost ignored but estimated",
-    build=ppo,
-    config=ClippedConfig,
-    schedule=OnPolicySchedule,
-    presets=partial(on_policy_presets, {}),
+PPO = on_policy_entry(
+    "ppo", "proximal policy optimisation, cost ignored but estimated", ppo, ClippedConfig, {}
 )

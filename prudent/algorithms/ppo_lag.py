@@ -10,12 +10,10 @@ J_C is the mean cost of finished episodes, d the budget, both counted as the tas
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
-from prudent.algorithms.entry import Entry
-from prudent.algorithms.on_policy_presets import on_policy_presets
+from prudent.algorithms.on_policy_presets import on_policy_entry
 from prudent.compute import on_policy, types
-from prudent.configs import ClippedConfig, LagrangianConfig, OnPolicySchedule
+from prudent.configs import ClippedConfig, LagrangianConfig
 
 
 @dataclass(frozen=True)
@@ -24,20 +22,8 @@ class PPOLagConfig(ClippedConfig, LagrangianConfig):
 
 
 def ppo_lag(config: PPOLagConfig, spec: types.Spec) -> types.Algorithm:
-    return on_policy.on_policy(
-        config,
-        spec,
-        dual=on_policy.adaptive(config),
-        combine=on_policy.lagrangian,
-        improve=on_policy.by_passes(config, config.clip),
-    )
+    dual, improve = on_policy.adaptive(config), on_policy.by_passes(config, config.clip)
+    return on_policy.on_policy(config, spec, dual, on_policy.lagrangian, improve)
 
 
-PPO_LAG = Entry(
-    name="ppo-lag",
-    summary="PPO with a Lagrange multiplier",
-    build=ppo_lag,
-    config=PPOLagConfig,
-    schedule=OnPolicySchedule,
-    presets=partial(on_policy_presets, {}),
-)
+PPO_LAG = on_policy_entry("ppo-lag", "PPO with a Lagrange multiplier", ppo_lag, PPOLagConfig, {})

@@ -8,8 +8,11 @@ The other off-policy algorithms have `paper`, the settings of the paper's own ru
 `matched`: their own networks and rates with CAL's `head` schedule, for comparisons at equal work.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from prudent.algorithms.entry import Entry
 from prudent.configs import OffPolicySchedule
 from prudent.settings import Values, fitting
 from prudent.tasks.task import Task
@@ -39,8 +42,16 @@ HEAD_TASKS: dict[str, Values] = {
     "humanoid-velocity": {"convexity": 1000.0, "conservatism": 0.0, "random_targets": 4},
 }
 
-# Of the baselines: updates follow whole episodes, and none are skipped.
+# Of baselines: updates follow whole episodes, and none are skipped.
 BY_EPISODE: Values = {"update_unit": "episodes", "updates_cap": None}
+# As cvpo-safe-rl runs its own: 1066 updates for 20 navigation episodes of 400 steps.
+BY_TWENTY_EPISODES: Values = {
+    **BY_EPISODE,
+    "warmup_steps": 0,
+    "updates_per_step": 0.13325,
+    "update_every": 20,
+    "batch_size": 300,
+}
 
 # The tutorial is meant to be quick: small networks, a short warm-up, a short memory (its best
 # behaviour is the same at every discount). The critics see costs of about 1, hence the convexity.
@@ -72,6 +83,13 @@ def conservative_presets(config: type, task: Task) -> dict[str, Values]:
         }
     found["default"] = ORBIT if name == "orbit" else {}
     return {preset: fitting(values, config, OffPolicySchedule) for preset, values in found.items()}
+
+
+def conservative_entry(
+    name: str, summary: str, build: Callable[[Any, Any], Any], config: type
+) -> Entry:
+    presets = partial(conservative_presets, config)
+    return Entry(name, summary, build, config, OffPolicySchedule, presets)
 
 
 def baseline_presets(

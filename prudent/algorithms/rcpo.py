@@ -12,12 +12,10 @@ and the advantages are combined. There is no line search, so the realised diverg
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
-from prudent.algorithms.entry import Entry
-from prudent.algorithms.on_policy_presets import SECOND_ORDER, on_policy_presets
+from prudent.algorithms.on_policy_presets import SECOND_ORDER, on_policy_entry
 from prudent.compute import on_policy, types
-from prudent.configs import LagrangianConfig, OnPolicySchedule, SecondOrderConfig
+from prudent.configs import LagrangianConfig, SecondOrderConfig
 
 
 @dataclass(frozen=True)
@@ -26,20 +24,10 @@ class RCPOConfig(SecondOrderConfig, LagrangianConfig):
 
 
 def rcpo(config: RCPOConfig, spec: types.Spec) -> types.Algorithm:
-    return on_policy.on_policy(
-        config,
-        spec,
-        dual=on_policy.adaptive(config),
-        combine=on_policy.lagrangian,
-        improve=on_policy.by_natural_gradient(config, search=False),
-    )
+    dual, improve = on_policy.adaptive(config), on_policy.by_natural_gradient(config, search=False)
+    return on_policy.on_policy(config, spec, dual, on_policy.lagrangian, improve)
 
 
-RCPO = Entry(
-    name="rcpo",
-    summary="natural gradient of the Lagrangian, on-policy",
-    build=rcpo,
-    config=RCPOConfig,
-    schedule=OnPolicySchedule,
-    presets=partial(on_policy_presets, SECOND_ORDER),
+RCPO = on_policy_entry(
+    "rcpo", "natural gradient of the Lagrangian, on-policy", rcpo, RCPOConfig, SECOND_ORDER
 )

@@ -11,13 +11,11 @@ whose cost is estimated all the same.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
-from prudent.algorithms.entry import Entry
-from prudent.algorithms.presets import conservative_presets
+from prudent.algorithms.presets import conservative_entry
 from prudent.compute import critics, jax, jnp, multipliers, networks, policies, soft, types
-from prudent.configs import OffPolicyConfig, OffPolicySchedule
+from prudent.configs import OffPolicyConfig
 from prudent.settings import Count, Finite, NotNegative, Positive
 
 
@@ -166,19 +164,7 @@ def sac(config: SACConfig, spec: types.Spec) -> types.Algorithm:
     return lagrangian_sac(config, spec, multipliers.fixed(0.0))
 
 
-SAC_LAG = Entry(
-    name="sac-lag",
-    summary="SAC with one cost critic and a Lagrange multiplier",
-    build=sac_lag,
-    config=SACLagConfig,
-    schedule=OffPolicySchedule,
-    presets=partial(conservative_presets, SACLagConfig),
+SAC_LAG = conservative_entry(
+    "sac-lag", "SAC with one cost critic and a Lagrange multiplier", sac_lag, SACLagConfig
 )
-SAC = Entry(
-    name="sac",
-    summary="soft actor-critic, cost ignored but estimated",
-    build=sac,
-    config=SACConfig,
-    schedule=OffPolicySchedule,
-    presets=partial(conservative_presets, SACConfig),
-)
+SAC = conservative_entry("sac", "soft actor-critic, cost ignored but estimated", sac, SACConfig)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from prudent.algorithms.entry import Entry
-from prudent.algorithms.presets import BY_EPISODE, baseline_presets
+from prudent.algorithms.presets import BY_TWENTY_EPISODES, baseline_presets
 from prudent.compute import critics, jax, jnp, multipliers, networks, policies, soft, types
 from prudent.configs import OffPolicyConfig, OffPolicySchedule
 from prudent.settings import NotNegative, Positive, Values
@@ -44,14 +44,7 @@ class SACPIDConfig(OffPolicyConfig):
 
 
 # The paper's runs, as far as it and their code say.
-SCHEDULE: Values = {
-    **BY_EPISODE,
-    "warmup_steps": 0,
-    "updates_per_step": 0.13325,  # 1066 for 20 navigation episodes of 400 steps
-    "update_every": 20,
-    "batch_size": 300,
-    "replay_capacity": 20_000,
-}
+SCHEDULE: Values = {**BY_TWENTY_EPISODES, "replay_capacity": 20_000}
 
 
 def presets(task: Task) -> dict[str, Values]:
@@ -137,10 +130,10 @@ def sac_pid(config: SACPIDConfig, spec: types.Spec) -> types.Algorithm:
 
 
 SAC_PID = Entry(
-    name="sac-pid",
-    summary="SAC with a PID-controlled cost multiplier",
-    build=sac_pid,
-    config=SACPIDConfig,
-    schedule=OffPolicySchedule,
-    presets=presets,
+    "sac-pid",
+    "SAC with a PID-controlled cost multiplier",
+    sac_pid,
+    SACPIDConfig,
+    OffPolicySchedule,
+    presets,
 )

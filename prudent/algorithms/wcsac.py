@@ -167,10 +167,10 @@ def wcsac(config: WCSACConfig, spec: types.Spec) -> types.Algorithm:
 
 
 WCSAC = Entry(
-    name="wcsac",
-    summary="SAC that bounds the mean of the worst outcomes",
-    build=wcsac,
-    config=WCSACConfig,
-    schedule=OffPolicySchedule,
-    presets=presets,
+    "wcsac",
+    "SAC that bounds the mean of the worst outcomes",
+    wcsac,
+    WCSACConfig,
+    OffPolicySchedule,
+    presets,
 )

@@ -322,7 +322,7 @@ def reward_only(batch: Batch, multiplier: jax.Array, violation: jax.Array) -> ja
 
 
 def on_policy(
-    config: OnPolicyConfig, spec: Spec, *, dual: Multiplier, combine: Combine, improve: Improve
+    config: OnPolicyConfig, spec: Spec, dual: Multiplier, combine: Combine, improve: Improve
 ) -> Algorithm:
     policy = make_parts(config, spec).policy
 

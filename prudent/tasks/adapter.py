@@ -346,5 +346,5 @@ def _check_finite(environment: AdaptedEnv, values: Any) -> None:
     if not np.isfinite(array).all():
         raise UnsupportedEnvironment(
             f"{environment.name}: a non-finite number in its first steps ({array.tolist()}); "
-            "mend the environment"
+            "make the environment return finite numbers"
         )

@@ -104,7 +104,7 @@ def standing_together(healthy_reward: float, envs: list[gymnasium.Env]) -> StepT
                 )
             )
             fast = fast or lowest < -FASTEST or highest > FASTEST
-        if fast:  # velocities are observed up to a bound, judged as they are
+        if fast:  # velocities are observed up to a bound; health sees them as they are
             velocities.clip(-FASTEST, FASTEST, out=velocities)
         return observations, np.array(rewards), np.array(costs), np.array(fallen)
 

@@ -6,12 +6,12 @@ which a checkpoint covers.
 """
 
 import math
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from prudent.configs import OffPolicySchedule
-from prudent.files import only_writer
 from prudent.training.checkpoint import save_snapshot
 from prudent.training.guards import check_finite, check_metrics
 from prudent.training.learner import Rows
@@ -25,8 +25,8 @@ from prudent.training.replay_collector import (
     open_off_policy,
     save,
 )
-from prudent.training.session import Place, close_session, conclusion
-from prudent.training.signals import stop_on_signal
+from prudent.training.running import run_session
+from prudent.training.session import Place, conclusion
 
 
 def updates_due(schedule: OffPolicySchedule, step: int, updates_this_epoch: int) -> bool:
@@ -67,21 +67,11 @@ def call_sizes(schedule: OffPolicySchedule, updates: int) -> list[int]:
 
 
 def train(place: Place, warmup: Warmup) -> dict[str, Any]:
-    """Train until the schedule ends, going on from the folder's newest checkpoint if it has one.
-
-    Returns the last line of `progress.jsonl`.
-    """
-    with only_writer(place.folder):
-        session = open_off_policy(place, warmup)
-        schedule, follow = session.collector.schedule, place.reporter.following
-        try:
-            with (
-                stop_on_signal(session),
-                follow(session.step, schedule.steps, schedule.warmup_steps),
-            ):
-                return run_to_end(session)
-        finally:
-            close_session(session)
+    schedule = place.run.schedule
+    assert isinstance(schedule, OffPolicySchedule)
+    return run_session(
+        place, partial(open_off_policy, place, warmup), run_to_end, schedule.warmup_steps
+    )
 
 
 def run_to_end(session: OffPolicySession) -> dict[str, Any]:

@@ -4,33 +4,22 @@ Every epoch starts its episodes anew and its noise from (seed, epoch), so that a
 end of an epoch holds all that the next one needs, and a resumed run equals an uninterrupted one.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from prudent.files import only_writer
 from prudent.training.checkpoint import save_snapshot
 from prudent.training.epoch_collector import OnPolicySession, collect, open_on_policy, save
 from prudent.training.guards import check_metrics
 from prudent.training.normaliser import with_scale
 from prudent.training.progress import evaluate_and_record
-from prudent.training.session import Place, close_session, conclusion
-from prudent.training.signals import stop_on_signal
+from prudent.training.running import run_session
+from prudent.training.session import Place, conclusion
 
 
 def train(place: Place) -> dict[str, Any]:
-    """Train until the schedule ends, going on from the folder's newest checkpoint if it has one.
-
-    Returns the last line of `progress.jsonl`.
-    """
-    with only_writer(place.folder):
-        session = open_on_policy(place)
-        steps, follow = session.collector.schedule.steps, place.reporter.following
-        try:
-            with stop_on_signal(session), follow(session.step, steps):
-                return run_to_end(session)
-        finally:
-            close_session(session)
+    return run_session(place, partial(open_on_policy, place), run_to_end)
 
 
 def run_to_end(session: OnPolicySession) -> dict[str, Any]:
