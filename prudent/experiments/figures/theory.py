@@ -121,7 +121,7 @@ def draw_penalty(left: Any, right: Any) -> None:
     left.set_title(r"penalty, $\lambda$ = 1")
     left.set_ylabel(r"$-(\max\{0, \lambda + c g\}^2 - \lambda^2)\,/\,2c$, units of reward")
     left.set_ylim(-2.2, 2.2)
-    right.set_title(r"its slope: the price of cost, $\lambda$ = 1")
+    right.set_title(r"minus its slope: the price of cost, $\lambda$ = 1")
     right.set_ylabel(r"$\tilde{\lambda} = \max\{0, \lambda + c g\}$, reward per cost")
 
 
@@ -167,7 +167,7 @@ FORMS = {
 
 def draw_energies(axes: Any, form: theory.Form) -> None:
     for convexity, stroke in ENERGIES.items():
-        course = theory.course(convexity, form, step=0.02)
+        course = theory.course(convexity, form, step=0.05)
         axes.plot(course.times, course.energies, **stroke.drawn(label=f"c = {convexity:g}"))
         if convexity > 1.0:  # where theory promises that it only falls
             rising = np.append(np.diff(course.energies) > 0.0, False)
