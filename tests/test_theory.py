@@ -582,7 +582,9 @@ def test_drawing_asks_for_a_folder():
 
 
 def test_the_page_names_a_test_for_every_item_and_each_exists():
-    rows = re.findall(r"^\| (\d+) \|.*\|(.*)\|$", (ROOT / "docs/theory.md").read_text(), re.M)
+    page = (ROOT / "docs/theory.md").read_text()
+    here = (ROOT / "tests/test_theory.py").read_text()
+    rows = re.findall(r"^\| (\d+) \|.*\|(.*)\|$", page, re.M)
     assert [int(number) for number, _ in rows] == list(range(1, 17))
     for number, cell in rows:
         named = re.findall(r"`(test_\w+)::(test_\w+)`", cell)
@@ -590,3 +592,6 @@ def test_the_page_names_a_test_for_every_item_and_each_exists():
         for file, name in named:
             source = (ROOT / f"tests/{file}.py").read_text()
             assert re.search(rf"^def {name}\(", source, re.M), f"{file} has no {name}"
+    own = re.findall(r"`(test_\w+)`", page)
+    assert len(own) == 8
+    assert [name for name in own if f"\ndef {name}(" not in here] == []
