@@ -200,7 +200,8 @@ def resume(
 
     environment = open_environment(task)
     try:
-        check_same_environment(environment, stored)
+        if env is not None:
+            check_same_environment(environment, stored)
         same_run, first_steps, _ = with_warmup(stored.run, warmup, environment)
     finally:
         environment.close()

@@ -127,7 +127,7 @@ def stopped(folder: Path) -> None:
         words = f"Stopped before the first checkpoint. Begin again with: prudent resume {folder}"
     else:
         words = f"Stopped; everything is saved. Go on with: prudent resume {folder}"
-    print(f"\n{words}", file=sys.stderr)
+    print(f"\n{words}")
     sys.exit(130)
 
 

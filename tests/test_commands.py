@@ -14,7 +14,7 @@ from prudent import api, cli
 from prudent.training import replay_collector
 from prudent.training.record import Lines, run_checksums
 from prudent.training.reporter import Reporter
-from prudent.training.stored import read_stored
+from prudent.training.stored import StoredRun, read_stored
 
 
 def run_command(monkeypatch, *words):
@@ -33,16 +33,19 @@ def started(monkeypatch):
 def test_every_option_of_train_arrives(started, monkeypatch, tmp_path):
     words = (
         "train sac --task orbit --seed 3 --budget 5 --horizon 77 --discounted True --quiet "
-        f"--out {tmp_path}/out --warmup {tmp_path}/log.npz --log tensorboard --steps 99"
+        f"--out {tmp_path}/out --warmup {tmp_path}/log.npz --log tensorboard --steps 99 "
+        f"--init-from {tmp_path}/other"
     )
     run_command(monkeypatch, *words.split())
-    run, task, folder, warmup, log, quiet = started[0]
+    run, task, folder, (warmup, init_from, callbacks, log, quiet) = started[0]
+    assert (init_from, callbacks) == (tmp_path / "other", ())
     assert (run.seed, run.budget, run.horizon, run.discounted) == (3, 5.0, 77, True)
     assert (task.horizon, task.constraint.budget, task.constraint.discounted) == (77, 5.0, True)
     assert (folder, warmup) == (tmp_path / "out", tmp_path / "log.npz")
     assert (log, quiet, run.schedule.steps) == (("tensorboard",), True, 99)
     run_command(monkeypatch, "train", "sac", "--task", "orbit")
-    run, task, folder, warmup, log, quiet = started[1]
+    run, task, folder, (warmup, init_from, callbacks, log, quiet) = started[1]
+    assert (init_from, callbacks) == (None, ())
     assert (run.seed, run.budget, run.horizon, run.discounted) == (0, 16.0, 400, False)
     assert folder == Path("runs/orbit/sac") / f"default-{run.identity()}" / "seed-0"
     assert (warmup, log, quiet) == (None, (), False)
@@ -51,9 +54,10 @@ def test_every_option_of_train_arrives(started, monkeypatch, tmp_path):
 def test_from_python_too(started):
     prudent.train(
         "sac", task="orbit", seed=4, budget=5.0, horizon=77, discounted=True, out="elsewhere",
-        warmup="w", log=("wandb",), quiet=True, steps=99,
+        warmup="w", log=("wandb",), quiet=True, steps=99, init_from="i", callbacks=[print],
     )  # fmt: skip
-    run, task, folder, warmup, log, quiet = started[0]
+    run, task, folder, (warmup, init_from, callbacks, log, quiet) = started[0]
+    assert (init_from, callbacks) == ("i", [print])
     assert (run.seed, run.budget, run.horizon, run.discounted) == (4, 5.0, 77, True)
     assert (task.horizon, folder, warmup, log, quiet) == (
         77,
@@ -88,14 +92,16 @@ def test_every_option_of_evaluate_arrives(monkeypatch, capsys):
 
     monkeypatch.setattr(api, "evaluate", measure)
     run_command(monkeypatch, "evaluate", "run", "--episodes", "5", "--step", "8", "--seed", "9")
-    assert asked == [(Path("run"), {"episodes": 5, "step": 8, "seed": 9, "video": None})]
+    assert asked == [
+        (Path("run"), {"episodes": 5, "step": 8, "seed": 9, "env": None, "video": None})
+    ]
     shown = capsys.readouterr().out
     assert "policy of step 7, budget 4" in shown
     assert "greedy, 2 episodes: return 1 [0.5, 1.5], cost 2 [1.5, 2.5], length 3" in shown
     assert "within budget 50%" in shown
     run_command(monkeypatch, "evaluate", "run", "--json")
     assert json.loads(capsys.readouterr().out)["evaluation"]["cost"] == 2.0
-    assert asked[1][1] == {"episodes": 10, "step": None, "seed": None, "video": None}
+    assert asked[1][1] == {"episodes": 10, "step": None, "seed": None, "env": None, "video": None}
 
 
 def test_evaluate_and_export_take_the_snapshot_that_is_named(monkeypatch):
@@ -109,6 +115,8 @@ def test_evaluate_and_export_take_the_snapshot_that_is_named(monkeypatch):
         raise Enough
 
     monkeypatch.setattr(api, "load", load)
+    monkeypatch.setattr(api, "read_stored", lambda folder: StoredRun(None, "", {}))
+    monkeypatch.setattr(api, "task_of", lambda *_: None)
     for call in (lambda: prudent.evaluate("run", step=5), lambda: api.export("run", "f", step=6)):
         with pytest.raises(Enough):
             call()
@@ -127,12 +135,30 @@ def test_report_and_resume_hand_on_what_they_were_told(monkeypatch, capsys):
     assert drawn == [({"label": [Path("a"), Path("b")]}, Path("p.png"), True)]
     assert "the table\n\npicture: p.png" in capsys.readouterr().out
     monkeypatch.setattr(api, "resume", lambda folder, **options: resumed.append((folder, options)))
-    run_command(monkeypatch, "resume", "a", "--quiet", "--log", "wandb")
-    assert resumed == [(Path("a"), {"log": ("wandb",), "quiet": True})]
+    run_command(monkeypatch, "resume", "a", "--quiet", "--log", "wandb", "--env", "m:f")
+    handed_on = {"env": "m:f", "warmup": None, "log": ("wandb",), "quiet": True}
+    assert resumed == [(Path("a"), handed_on)]
 
 
-@pytest.mark.parametrize("command", [("train", "sac", "--task", "orbit"), ("resume", "folder")])
-def test_a_stopped_run_says_how_to_go_on_and_is_no_success(command, monkeypatch, capsys):
+LEFT = {
+    "nothing was written": [],
+    "Stopped before the first checkpoint. Begin again with: prudent resume run": ["run.json"],
+    "everything is saved. Go on with: prudent resume run": ["run.json", "checkpoints/step-1.json"],
+}
+
+
+@pytest.mark.parametrize("words", LEFT)
+@pytest.mark.parametrize(
+    "command", [("train", "sac", "--task", "orbit", "--out", "run"), ("resume", "run")]
+)
+def test_a_stopped_run_says_how_to_go_on_and_is_no_success(
+    command, words, monkeypatch, capsys, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    for name in LEFT[words]:
+        (tmp_path / "run" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "run" / name).touch()
+
     def stop(*arguments, **options):
         raise KeyboardInterrupt
 
@@ -141,7 +167,7 @@ def test_a_stopped_run_says_how_to_go_on_and_is_no_success(command, monkeypatch,
     with pytest.raises(SystemExit) as error:
         run_command(monkeypatch, *command)
     assert error.value.code == 130
-    assert "everything is saved. Go on with: prudent resume " in capsys.readouterr().out
+    assert words in capsys.readouterr().out
 
 
 # The record of a run
@@ -181,7 +207,7 @@ def test_a_record_says_where_starts_are_alike(monkeypatch, tmp_path):
     )
     task = varied(deterministic_reset=True)
     run = small_run(task, "sac", steps=4, warmup_steps=4)
-    api.start(run, task, tmp_path / "run", None, (), True)
+    api.start(run, task, tmp_path / "run", api.Extras(quiet=True))
     assert json.loads((tmp_path / "run" / "run.json").read_text())["deterministic_reset"] is True
 
 
