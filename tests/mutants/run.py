@@ -31,7 +31,7 @@ IGNORED = shutil.ignore_patterns(
 STEPS = "test_settings_table test_settings_felt"
 ON_POLICY = "test_settings_table test_on_policy_steps test_settings_felt test_seams"
 RECORDS = "test_commands test_files test_loops test_checkpoints test_resume"
-LOOPS = "test_loops test_seams test_training test_schedule"
+LOOPS = "test_loops test_seams test_commands test_training test_schedule"
 TESTS = {
     "prudent/algorithms/": ON_POLICY,
     "prudent/algorithms/cal.py": f"test_cal_step {STEPS}",
@@ -44,13 +44,13 @@ TESTS = {
     "prudent/algorithms/presets.py": "test_settings_table",
     "prudent/algorithms/on_policy_presets.py": "test_settings_table",
     "prudent/pieces/": f"test_on_policy_pieces {ON_POLICY}",
-    "prudent/pieces/critics.py": "test_cal_step test_wcsac_step test_identities",
+    "prudent/pieces/critics.py": "test_seams test_cal_step test_wcsac_step test_identities",
     "prudent/pieces/networks.py": "test_settings_table test_on_policy_pieces test_cal_step",
     "prudent/pieces/policies.py": "test_settings_table test_on_policy_pieces test_cvpo",
     "prudent/pieces/multipliers.py": "test_multipliers test_cal_step test_wcsac_step",
     "prudent/pieces/soft_actor_critic.py": "test_sac_pid_step test_cal_step",
     "prudent/pieces/types.py": "test_cal_step test_replay",
-    "prudent/configs.py": "test_settings_table test_schedule test_cli",
+    "prudent/configs.py": "test_settings_table test_commands test_schedule test_cli",
     "prudent/settings.py": "test_settings test_errors test_cli",
     "prudent/constraints.py": "test_identities test_training",
     "prudent/statistics.py": "test_report test_seams",
@@ -71,7 +71,7 @@ TESTS = {
     "prudent/training/reporter.py": "test_report test_commands",
     "prudent/training/stored.py": "test_errors test_commands test_schedule test_resume",
     "prudent/training/warmup.py": "test_warmup test_seams",
-    "prudent/tasks/": "test_seams test_tasks test_environments test_settings_table",
+    "prudent/tasks/": "test_seams test_commands test_tasks test_environments test_settings_table",
     "prudent/tasks/adapter.py": "test_seams test_environments test_errors",
     "prudent/tasks/navigation/": "test_seams navigation",
 }
