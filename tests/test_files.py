@@ -51,7 +51,7 @@ OBSTACLES = {
 WRITERS = {
     "write_atomically": lambda path: write_atomically(path, b"new"),
     "Lines": lambda path: Lines(path, 0),
-    "export": lambda path: write_exported(path, {}, {}),
+    "export": lambda path: write_exported(path, {}, {}, None),
 }
 
 
