@@ -136,6 +136,7 @@ def test_evaluations_start_where_training_never_does(tmp_path):
 def test_records_of_episodes_by_their_courses(discounted, tmp_path):
     task = varied(discounted=discounted)
     run = run_of(task)
+    run = replace(run, config=replace(run.config, discount=0.9, cost_discount=0.6))
     train_off_policy(run, task, tmp_path)
     episodes = read(tmp_path / "episodes.jsonl")
     known = [(c, at) for c, at in courses(0, WARMUP + STEPS) if at <= WARMUP + STEPS]
@@ -408,7 +409,8 @@ def test_nor_by_the_other_loop(calls, tmp_path):
 
 def test_resumed_from_any_checkpoint_it_ends_the_same(tmp_path):
     run = run_of(varied(), checkpoint_every=11, updates_per_step=0.7, replay_capacity=30)
-    train_off_policy(run, varied(), tmp_path / "whole")
+    last = train_off_policy(run, varied(), tmp_path / "whole")
+    assert train_off_policy(run, varied(), tmp_path / "whole") == last  # there is nothing left
     shutil.copytree(tmp_path / "whole", tmp_path / "cut")
     for path in (tmp_path / "cut" / "checkpoints").glob(f"step-{WARMUP + STEPS:09}*"):
         path.unlink()
@@ -479,6 +481,16 @@ def test_a_rollout_by_its_courses(terminal, calls, tmp_path):
     taken = [np.clip(2 * r.action[:, 0, 0] + 1, -1, 3) for r in calls.rows]  # in its units
     rewards = [rollout.reward[:, 0] for rollout in calls.rows]
     np.testing.assert_allclose(np.concatenate(rewards), np.concatenate(taken), atol=1e-5)
+
+
+@pytest.mark.parametrize("scaled", ["reward", "cost"])
+def test_each_signal_is_brought_to_scale_by_its_own_option(scaled, calls, tmp_path):
+    run = on_policy_run(varied(), **{f"normalise_{scaled}": True})
+    train_on_policy(run, varied(), tmp_path)
+    other = "cost" if scaled == "reward" else "reward"
+    found = {n: np.concatenate([getattr(r, n)[:, 0] for r in calls.rows]) for n in (scaled, other)}
+    assert abs(found[scaled][1:].mean()) < 0.3  # about 0 instead of about 3 and 1
+    assert found[other].mean() > 0.8
 
 
 def test_evaluation_within_the_other_loop(tmp_path):

@@ -14,13 +14,16 @@ from support import small_run
 from varied import HORIZON, Course, Varied, seed_of, varied
 
 import prudent
+from prudent.algorithms.cup import CUPConfig, cup
+from prudent.pieces import on_policy_actor_critic
+from prudent.pieces.critics import spread
 from prudent.pieces.on_policy_actor_critic import Batch, Epoch, in_passes
-from prudent.pieces.types import Spec
+from prudent.pieces.types import Rollout, Spec
 from prudent.tasks import TASKS
 from prudent.tasks.adapter import AdaptedEnv, UnsupportedEnvironment, open_environment, probe
 from prudent.tasks.custom import find_task
 from prudent.tasks.vector import in_a_process, open_vector
-from prudent.training.evaluate import EVALUATION_SEED
+from prudent.training.evaluate import EVALUATION_SEED, Episodes
 from prudent.training.learner import make_spec
 from prudent.training.policy import TOGETHER, evaluate_policy
 from prudent.training.warmup import rows_from_log
@@ -112,6 +115,14 @@ def test_evaluate_plays_the_greedy_policy(folder):
         course = Course(seed_of(EVALUATION_SEED, index))
         times = [np.array([course.start, float(t)]) for t in range(course.steps)]
         assert total == pytest.approx(sum(float(policy(seen)[0]) for seen in times), abs=1e-5)
+
+
+def test_exactly_the_budget_is_within_it():
+    episodes = Episodes(np.array([1.0, 2.0]), np.array([2.0, 2.5]), np.array([3, 4]))
+    found = episodes.summary(2.0)
+    assert (found["within_budget"], found["cost"], found["return"], found["length"]) == (
+        0.5, 2.25, 1.5, 3.5,
+    )  # fmt: skip
 
 
 # Logs, probes, tasks
@@ -251,3 +262,26 @@ def test_every_pass_takes_every_row_in_an_order_of_its_own():
     assert int(count) == 3
     assert float(metrics["divergence"]) == pytest.approx(1.2)
     assert float(metrics["passes"]) == 1.0
+
+
+def test_the_projection_of_cup_draws_an_order_of_its_own(monkeypatch):
+    keys = []
+
+    def noting(config, step, distance, state, epoch):
+        keys.append(np.asarray(jax.random.key_data(epoch.key)))
+        return state, {}
+
+    monkeypatch.setattr(on_policy_actor_critic, "in_passes", noting)
+    algorithm = cup(CUPConfig(hidden=(3,)), Spec(3, 2, 1.0, (1.0, 1.0), (0.0, 0.0)))
+    state = algorithm.init(jax.random.key(0))
+    rows = np.zeros((4, 2), np.float32)
+    seen = np.zeros((4, 2, 3), np.float32)
+    rollout = Rollout(seen, seen[..., :2], *[rows] * 5, seen, np.float32(0.0), np.float32(1.0))
+    algorithm.update(state, rollout, jax.random.key(5))
+    assert len(keys) == 2
+    assert (keys[0] != keys[1]).any()
+
+
+def test_the_spread_of_members_that_nearly_agree(float64):
+    found = spread(jnp.array([[1.0, 1.0], [1.0 + 2e-9, 1.0]]), ddof=0)
+    np.testing.assert_allclose(found, [1e-9, 1e-12], rtol=1e-6)  # and a floor below any meaning

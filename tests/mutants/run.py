@@ -31,7 +31,7 @@ IGNORED = shutil.ignore_patterns(
 STEPS = "test_settings_table test_settings_felt"
 ON_POLICY = "test_settings_table test_on_policy_steps test_settings_felt test_seams"
 RECORDS = "test_commands test_files test_loops test_checkpoints test_resume"
-LOOPS = "test_loops test_seams test_training test_schedule"
+LOOPS = "test_loops test_seams test_commands test_training test_schedule"
 TESTS = {
     "prudent/algorithms/": ON_POLICY,
     "prudent/algorithms/cal.py": f"test_cal_step {STEPS}",
@@ -44,20 +44,20 @@ TESTS = {
     "prudent/algorithms/presets.py": "test_settings_table",
     "prudent/algorithms/on_policy_presets.py": "test_settings_table",
     "prudent/pieces/": f"test_on_policy_pieces {ON_POLICY}",
-    "prudent/pieces/critics.py": "test_cal_step test_wcsac_step test_identities",
+    "prudent/pieces/critics.py": "test_seams test_cal_step test_wcsac_step test_identities",
     "prudent/pieces/networks.py": "test_settings_table test_on_policy_pieces test_cal_step",
     "prudent/pieces/policies.py": "test_settings_table test_on_policy_pieces test_cvpo",
     "prudent/pieces/multipliers.py": "test_multipliers test_cal_step test_wcsac_step",
     "prudent/pieces/soft_actor_critic.py": "test_sac_pid_step test_cal_step",
     "prudent/pieces/types.py": "test_cal_step test_replay",
-    "prudent/configs.py": "test_settings_table test_schedule test_cli",
+    "prudent/configs.py": "test_settings_table test_commands test_schedule test_cli",
     "prudent/settings.py": "test_settings test_errors test_cli",
     "prudent/constraints.py": "test_identities test_training",
     "prudent/statistics.py": "test_report test_seams",
     "prudent/files.py": "test_files test_checkpoints",
     "prudent/exported.py": "test_export test_policies",
-    "prudent/cli.py": "test_cli test_commands test_errors",
-    "prudent/api.py": "test_cli test_commands test_errors test_policies",
+    "prudent/cli.py": "test_commands test_cli test_errors",
+    "prudent/api.py": "test_commands test_cli test_errors test_policies",
     "prudent/report/": "test_report",
     "prudent/training/": LOOPS,
     "prudent/training/checkpoint.py": "test_checkpoints test_loops test_resume",
@@ -68,10 +68,10 @@ TESTS = {
     "prudent/training/policy.py": "test_seams test_policies",
     "prudent/training/record.py": RECORDS,
     "prudent/training/replay.py": "test_replay test_loops",
-    "prudent/training/reporter.py": "test_report test_commands",
-    "prudent/training/stored.py": "test_errors test_commands test_schedule test_resume",
+    "prudent/training/reporter.py": "test_commands test_report",
+    "prudent/training/stored.py": "test_commands test_errors test_schedule test_resume",
     "prudent/training/warmup.py": "test_warmup test_seams",
-    "prudent/tasks/": "test_seams test_tasks test_environments test_settings_table",
+    "prudent/tasks/": "test_seams test_commands test_tasks test_environments test_settings_table",
     "prudent/tasks/adapter.py": "test_seams test_environments test_errors",
     "prudent/tasks/navigation/": "test_seams navigation",
 }
@@ -106,9 +106,9 @@ def outdated(changes: list[Change], root: Path) -> list[str]:
     return [c.id for c in changes if (root / c.path).read_text().count(c.old) != 1]
 
 
-def tests_for(path: str) -> list[str]:
+def tests_for(path: str, first: int | None) -> list[str]:
     beginning = max((b for b in TESTS if path.startswith(b)), key=len)
-    names = dict.fromkeys(TESTS[beginning].split())
+    names = list(dict.fromkeys(TESTS[beginning].split()))[:first]
     return [f"tests/{n}" if n == "navigation" else f"tests/{n}.py" for n in names]
 
 
@@ -161,12 +161,12 @@ def copied(to: Path, cache: Path, left_out: tuple[str, ...]) -> Copy:
     return Copy(to, left_out)
 
 
-def attempt(copy: Copy, change: Change) -> dict[str, Any]:
+def attempt(copy: Copy, change: Change, first: int | None) -> dict[str, Any]:
     path = copy.folder / change.path
     whole = path.read_text()
     path.write_text(whole.replace(change.old, change.new))
     try:
-        outcome = copy.test(tests_for(change.path))
+        outcome = copy.test(tests_for(change.path, first))
     finally:
         path.write_text(whole)
     return {
@@ -199,6 +199,7 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="only look whether the list fits")
     parser.add_argument("--unchecked", action="store_true", help="trust that the tests pass now")
     parser.add_argument("--deselect", nargs="+", default=[], metavar="TEST", help="leave these out")
+    parser.add_argument("--first", type=int, metavar="N", help="only the N nearest test files")
     options = parser.parse_args()
     left_out = tuple(options.deselect)
     changes = read_changes(HERE / "changes.txt")
@@ -223,7 +224,7 @@ def main() -> None:
         copies: SimpleQueue[Copy] = SimpleQueue()
         first = copied(Path(folder) / "0", caches[0], left_out)
         if waiting and not options.unchecked:
-            needed = sorted({test for c in waiting for test in tests_for(c.path)})
+            needed = sorted({test for c in waiting for test in tests_for(c.path, options.first)})
             print(f"unchanged, {len(needed)} test files ...", flush=True)
             outcome = first.test(needed)
             if not outcome.passed:
@@ -238,7 +239,7 @@ def main() -> None:
         def one(change: Change) -> None:
             copy = copies.get()
             try:
-                results[change.id] = found = attempt(copy, change)
+                results[change.id] = found = attempt(copy, change, options.first)
             finally:
                 copies.put(copy)
             word = "noticed " if found["noticed"] else "SURVIVED"
