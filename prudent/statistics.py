@@ -159,9 +159,7 @@ def oscillation(values: np.ndarray, window: int) -> np.ndarray:
     """
     values = np.asarray(values, float)
     if not 2 <= window <= values.shape[-1]:
-        raise ValueError(
-            f"a window of {window} evaluations does not fit {values.shape[-1]} of them"
-        )
+        raise ValueError(f"{values.shape[-1]} evaluations have no window of {window}")
     windows = np.lib.stride_tricks.sliding_window_view(values, window, axis=-1)
     return np.asarray(np.mean(np.std(windows, axis=-1, ddof=1), axis=-1))
 
