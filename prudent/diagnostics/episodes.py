@@ -67,9 +67,10 @@ def play(
     time = 0
     while running:
         actions = act(observations, time)
+        executed = environments[0].to_environment(actions)
         time += 1
         for place, episode in tuple(running.items()):
-            outcome = environments[place].step(actions[place])
+            outcome = environments[place].take(executed[place])
             episode.steps.append(
                 (episode.observation, actions[place], outcome.cost, outcome.cost_continues)
             )

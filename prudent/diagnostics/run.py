@@ -24,7 +24,7 @@ from prudent.training.evaluate import EVALUATION_SEED, episode_seed
 from prudent.training.stored import read_stored
 
 FILE, FORMAT = "diagnostics.jsonl", 1
-TOGETHER = 25  # environments that are stepped together
+TOGETHER = 50  # environments that are stepped together, so that calls of the policy are few
 
 Line = dict[str, Any]
 
