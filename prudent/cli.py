@@ -1,4 +1,5 @@
-"""The command line: prudent train | resume | evaluate | export | diagnose | report | list | bench.
+"""The command line: prudent train | resume | evaluate | export | diagnose | report | claims | list
+| bench.
 
 JAX is imported only by what computes; `--help` and `list` stay quick.
 """
@@ -27,6 +28,7 @@ usage: prudent [--version] [--debug] COMMAND ...
   export RUN FILE               a run's policy as one file that acts without JAX
   diagnose RUN ...              how wrong the cost estimates at a run's snapshots are
   report RUN ...                learning curves and final numbers of runs on one task
+  claims PATH ...               what runs below these paths say of the paper's claims
   list                          algorithms, and tasks with their budgets
   bench                         how fast this machine learns, against what it could
   completion SHELL              a script for bash, zsh or fish that completes these words
@@ -291,6 +293,22 @@ def report(arguments: list[str]) -> None:
     print(f"\npicture: {options.out}")
 
 
+@dataclass(frozen=True)
+class ClaimsOptions:
+    paths: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """Folders with runs in them, at any depth."""
+
+
+def claims(arguments: list[str]) -> None:
+    from prudent.report.claims import CLAIMS, claims_table, collect, judge
+
+    options = read(ClaimsOptions, "prudent claims", arguments)
+    missing = [str(path) for path in options.paths if not path.is_dir()]
+    if missing or not options.paths:
+        raise ValueError(f"prudent claims needs folders; {', '.join(missing) or 'none'} given")
+    print(claims_table(judge(CLAIMS, collect(options.paths))))
+
+
 def list_all(arguments: list[str]) -> None:
     from prudent.tasks import TASKS
 
@@ -337,6 +355,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "export": export,
     "diagnose": diagnose,
     "report": report,
+    "claims": claims,
     "list": list_all,
     "bench": bench,
     "completion": completion,

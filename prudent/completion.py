@@ -9,8 +9,8 @@ from prudent.settings import option
 from prudent.tasks import TASKS
 
 COMMANDS = (
-    *("train", "resume", "evaluate", "export", "diagnose", "report", "list", "bench"),
-    "completion",
+    *("train", "resume", "evaluate", "export", "diagnose", "report", "claims", "list"),
+    *("bench", "completion"),
 )
 OPTIONS = {
     "train": (

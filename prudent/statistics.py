@@ -47,11 +47,11 @@ class Violations(NamedTuple):
     excess: float  # cost beyond the budget, summed over those
 
 
-def mean_interval(values: np.ndarray) -> tuple[float, float] | None:
-    """Student's 95 % interval of the mean, which one value alone does not have."""
+def mean_interval(values: np.ndarray, level: float = LEVEL) -> tuple[float, float] | None:
+    """Student's interval of the mean, 95 % unless said, which one value alone does not have."""
     if len(values) < 2:
         return None
-    half = float(stats.t.ppf((1 + LEVEL) / 2, len(values) - 1) * stats.sem(values))
+    half = float(stats.t.ppf((1 + level) / 2, len(values) - 1) * stats.sem(values))
     mean = float(np.mean(values))
     return mean - half, mean + half
 

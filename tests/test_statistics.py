@@ -16,6 +16,8 @@ def test_students_interval_of_a_mean():
     expected = stats.t.interval(0.95, 3, loc=3.0, scale=np.sqrt(14 / 3) / 2)
     assert statistics.mean_interval(values) == pytest.approx(expected)
     assert statistics.mean_interval(values[:1]) is None
+    wider = stats.t.interval(0.99, 3, loc=3.0, scale=np.sqrt(14 / 3) / 2)
+    assert statistics.mean_interval(values, 0.99) == pytest.approx(wider)
 
 
 def test_mean_and_deviation_over_seeds():

@@ -10,12 +10,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from prudent import backend
 from prudent.failures import last_words
+from prudent.report.diagnostics import DIAGNOSTICS
 
 
 def diagnose_all(folders: Sequence[Path], episodes: int, seed: int | None, env: str | None) -> bool:
     """Whether everything could be measured. What cannot is told, and the rest done all the same."""
     backend.prepare()
-    from prudent.diagnostics.run import FILE, Plan, Watcher, diagnose
+    from prudent.diagnostics.run import Plan, Watcher, diagnose
 
     plan = Plan(episodes) if seed is None else Plan(episodes, seed)
     console = Console(soft_wrap=True, highlight=False)
@@ -53,7 +54,7 @@ def diagnose_all(folders: Sequence[Path], episodes: int, seed: int | None, env: 
                 words = last_words(error).removeprefix("prudent: ")
                 complain(words if words.startswith(str(folder)) else f"{folder}: {words}")
                 continue
-            console.print(f"{folder}: {len(lines)} snapshots in {FILE}", markup=False)
+            console.print(f"{folder}: {len(lines)} snapshots in {DIAGNOSTICS}", markup=False)
     return not complaints
 
 

@@ -16,14 +16,13 @@ from prudent.diagnostics.episodes import play
 from prudent.diagnostics.gap import describe_dual, describe_gap, describe_oracle, oracle_of
 from prudent.diagnostics.snapshots import Snapshot, Subject, snapshots_in, subject_of
 from prudent.files import to_json, write_atomically
+from prudent.report.diagnostics import DIAGNOSTICS, FORMAT, read_diagnostics
 from prudent.report.records import read_record
-from prudent.report.stored import damaged, read_lines, require
 from prudent.tasks.adapter import AdaptedEnv, open_several
 from prudent.training.checkpoint import DamagedCheckpoint
 from prudent.training.evaluate import EVALUATION_SEED, episode_seed
 from prudent.training.stored import read_stored
 
-FILE, FORMAT = "diagnostics.jsonl", 1
 TOGETHER = 50  # environments that are stepped together, so that calls of the policy are few
 
 Line = dict[str, Any]
@@ -48,27 +47,13 @@ class Watcher(NamedTuple):
     complain: Callable[[str], object] = lambda text: None
 
 
-def read_diagnostics(folder: Path) -> list[Line]:
-    """The lines of a run's file, by step; none where there is no file."""
-    path = folder / FILE
-    if not path.exists():
-        return []
-    lines = read_lines(path)
-    for number, line in enumerate(lines, 1):
-        where = f"{path}:{number}"
-        require(where, line, {"step": "a whole number", "snapshot": "a string"})
-        if line.get("format") != FORMAT:
-            raise damaged(where, f"format {line.get('format')!r}, this version reads {FORMAT}")
-    return sorted(lines, key=lambda line: line["step"])
-
-
 def check_alike(folder: Path, lines: Sequence[Line], plan: Plan) -> None:
     for line in lines:
         for name, asked in plan.stated().items():
             if line.get(name) != asked:
                 raise ValueError(
-                    f"{folder / FILE} was made with {name} {line.get(name)}, not {asked}; ask for "
-                    "the same, or move the file away to measure all snapshots again"
+                    f"{folder / DIAGNOSTICS} was made with {name} {line.get(name)}, not {asked}; "
+                    "ask for the same, or move the file away to measure all snapshots again"
                 )
 
 
@@ -170,4 +155,4 @@ def add_line(folder: Path, line: Line, plan: Plan) -> None:
     check_alike(folder, known, plan)
     others = [other for other in known if other["step"] != line["step"]]
     lines = sorted([*others, line], key=lambda line: int(line["step"]))
-    write_atomically(folder / FILE, "".join(to_json(line) + "\n" for line in lines).encode())
+    write_atomically(folder / DIAGNOSTICS, "".join(to_json(line) + "\n" for line in lines).encode())
