@@ -26,6 +26,8 @@ from prudent.diagnostics.gap import (
 from prudent.diagnostics.run import Plan, Watcher, diagnose, time_limit_ends
 from prudent.pieces.critics import tail_weight
 from prudent.pieces.types import Minibatches, Spec
+from prudent.report.diagnostics import read_diagnostics
+from prudent.report.pack import pack
 from prudent.tasks import TASKS
 from prudent.tasks.adapter import AdaptedEnv
 
@@ -228,6 +230,13 @@ def test_a_pass_that_is_killed_leaves_whole_lines_and_goes_on(folder):
     again = diagnose(folder, PLAN, Coins, Watcher(measured=lambda line: seen.append(line["step"])))
     assert seen == [60]
     assert [timeless(line) for line in again] == whole
+
+
+def test_kept_records_have_them_too(folder, tmp_path):
+    lines = diagnose(folder, Plan(2, 0), Coins)
+    pack(folder, tmp_path / "kept")
+    assert len(lines) == 2
+    assert read_diagnostics(tmp_path / "kept") == lines
 
 
 def cut_short(path):
