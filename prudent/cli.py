@@ -1,4 +1,5 @@
-"""The command line: prudent train | resume | evaluate | export | report | list | bench.
+"""The command line: prudent train | resume | evaluate | export | diagnose | report | claims | list
+| bench.
 
 JAX is imported only by what computes; `--help` and `list` stay quick.
 """
@@ -25,7 +26,9 @@ usage: prudent [--version] [--debug] COMMAND ...
   resume RUN                    go on with a run that was stopped
   evaluate RUN                  fresh episodes of a run's policy, and a video
   export RUN FILE               a run's policy as one file that acts without JAX
+  diagnose RUN ...              how wrong the cost estimates at a run's snapshots are
   report RUN ...                learning curves and final numbers of runs on one task
+  claims PATH ...               what runs below these paths say of the paper's claims
   list                          algorithms, and tasks with their budgets
   bench                         how fast this machine learns, against what it could
   completion SHELL              a script for bash, zsh or fish that completes these words
@@ -242,6 +245,32 @@ def export(arguments: list[str]) -> None:
 
 
 @dataclass(frozen=True)
+class DiagnoseOptions:
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """Folders of runs, whose snapshots are measured unless they were already."""
+    episodes: Count = 100
+    """Per snapshot, with the policy as it explored."""
+    seed: CountOrZero | None = None
+    """Start elsewhere than training's evaluations did."""
+    env: str | None = None
+    """The environment, named again where it is code (module:callable)."""
+
+
+def diagnose(arguments: list[str]) -> None:
+    from prudent.diagnostics.command import diagnose_all
+
+    options = read(DiagnoseOptions, "prudent diagnose", arguments)
+    if not options.runs:
+        raise ValueError("prudent diagnose needs the folder of at least one run")
+    try:
+        complete = diagnose_all(options.runs, options.episodes, options.seed, options.env)
+    except KeyboardInterrupt:
+        sys.exit("\nStopped; what was measured is kept. The same command goes on with the rest.")
+    if not complete:
+        sys.exit(1)
+
+
+@dataclass(frozen=True)
 class ReportOptions:
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
     """Folders of runs on one task; seeds of the same settings are taken together."""
@@ -262,6 +291,22 @@ def report(arguments: list[str]) -> None:
     learning_figure(groups, options.out, options.log_steps)
     print(final_table(groups))
     print(f"\npicture: {options.out}")
+
+
+@dataclass(frozen=True)
+class ClaimsOptions:
+    paths: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """Folders with runs in them, at any depth."""
+
+
+def claims(arguments: list[str]) -> None:
+    from prudent.report.claims import CLAIMS, claims_table, collect, judge
+
+    options = read(ClaimsOptions, "prudent claims", arguments)
+    missing = [str(path) for path in options.paths if not path.is_dir()]
+    if missing or not options.paths:
+        raise ValueError(f"prudent claims needs folders; {', '.join(missing) or 'none'} given")
+    print(claims_table(judge(CLAIMS, collect(options.paths))))
 
 
 def list_all(arguments: list[str]) -> None:
@@ -308,7 +353,9 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "resume": resume,
     "evaluate": evaluate,
     "export": export,
+    "diagnose": diagnose,
     "report": report,
+    "claims": claims,
     "list": list_all,
     "bench": bench,
     "completion": completion,

@@ -8,7 +8,10 @@ from prudent.algorithms import ALGORITHMS
 from prudent.settings import option
 from prudent.tasks import TASKS
 
-COMMANDS = ("train", "resume", "evaluate", "export", "report", "list", "bench", "completion")
+COMMANDS = (
+    *("train", "resume", "evaluate", "export", "diagnose", "report", "claims", "list"),
+    *("bench", "completion"),
+)
 OPTIONS = {
     "train": (
         *("--task", "--env", "--preset", "--seed", "--budget", "--negative-costs", "--cost"),
@@ -17,6 +20,7 @@ OPTIONS = {
     "resume": ("--env", "--warmup", "--log", "--quiet"),
     "evaluate": ("--episodes", "--step", "--seed", "--env", "--video", "--json"),
     "export": ("--step", "--env"),
+    "diagnose": ("--episodes", "--seed", "--env"),
     "report": ("--out", "--log-steps"),
     "bench": ("--algorithm", "--env", "--batch-sizes", "--environments", "--epochs", "--json"),
 }

@@ -13,9 +13,9 @@ ROOT = Path(prudent.__file__).parent
 
 # Each module or package may import from those listed before it (and from itself).
 ORDER = [
-    "settings", "options", "constraints", "files", "backend", "statistics", "exported", "tasks",
-    "configs", "pieces", "compute", "algorithms", "training", "api", "report", "experiments",
-    "tutorial", "bench", "completion", "failures", "cli",
+    "settings", "options", "constraints", "files", "failures", "backend", "statistics", "exported",
+    "tasks", "configs", "pieces", "compute", "algorithms", "training", "api", "report",
+    "diagnostics", "experiments", "tutorial", "bench", "completion", "cli",
 ]  # fmt: skip
 NO_JAX = [
     "settings", "options", "constraints", "files", "backend", "statistics", "exported", "tasks",

@@ -113,7 +113,12 @@ def conservative_lagrangian(
             "ensemble_spread": jnp.mean(critics.spread(taken, config.spread_ddof)),
         }
 
-    return parts.algorithm(step)
+    def estimate(state: soft.SoftState, *inputs: jax.Array) -> types.CostEstimate:
+        values = costs.values(state.costs, *inputs)
+        spread = critics.spread(values, config.spread_ddof)
+        return types.CostEstimate(jnp.mean(values, axis=0), spread, conservative(values))
+
+    return parts.algorithm(step, estimate)
 
 
 CAL = conservative_entry(

@@ -458,7 +458,13 @@ def cvpo(config: CVPOConfig, spec: types.Spec) -> types.Algorithm:
     def network(state: CVPOState) -> types.PolicyNetwork:
         return policy.network(state.policy.params)
 
-    return types.Algorithm(init, act, act_greedily, types.over_minibatches(step), network)
+    def cost_estimate(
+        state: CVPOState, observation: jax.Array, action: jax.Array
+    ) -> types.CostEstimate:
+        return critics.one_estimate(costs.values(state.costs, observation, as_executed(action)))
+
+    update = types.over_minibatches(step)
+    return types.Algorithm(init, act, act_greedily, update, network, cost_estimate)
 
 
 CVPO = Entry(

@@ -151,7 +151,10 @@ def lagrangian_sac(
             "ensemble_spread": jnp.zeros_like(weight),  # of a single critic
         }
 
-    return parts.algorithm(step)
+    def estimate(state: soft.SoftState, *inputs: jax.Array) -> types.CostEstimate:
+        return critics.one_estimate(costs.values(state.costs, *inputs))
+
+    return parts.algorithm(step, estimate)
 
 
 def sac_lag(config: SACLagConfig, spec: types.Spec) -> types.Algorithm:

@@ -126,7 +126,10 @@ def sac_pid(config: SACPIDConfig, spec: types.Spec) -> types.Algorithm:
             "multiplier_integral": new_state.multiplier.integral,
         }
 
-    return parts.algorithm(step)
+    def estimate(state: soft.SoftState, *inputs: jax.Array) -> types.CostEstimate:
+        return critics.one_estimate(costs.values(state.costs, *inputs))
+
+    return parts.algorithm(step, estimate)
 
 
 SAC_PID = Entry(

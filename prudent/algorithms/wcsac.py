@@ -163,7 +163,12 @@ def wcsac(config: WCSACConfig, spec: types.Spec) -> types.Algorithm:
             "cost_weight": weight,
         }
 
-    return parts.algorithm(step)
+    def estimate(state: soft.SoftState, *inputs: jax.Array) -> types.CostEstimate:
+        mean = costs.values(state.costs, *inputs)[0]
+        deviation = jnp.sqrt(variances.values(state.variances, *inputs)[0])
+        return types.CostEstimate(mean, deviation, cost_at_risk(state, *inputs))
+
+    return parts.algorithm(step, estimate)
 
 
 WCSAC = Entry(

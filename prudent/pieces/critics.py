@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import optax
 
 from prudent.pieces.networks import Style, Trained, descend, ensemble, mlp, start
-from prudent.pieces.types import Params, Spec
+from prudent.pieces.types import CostEstimate, Params, Spec
 
 
 class CriticState(NamedTuple):
@@ -123,6 +123,11 @@ def spread(values: jax.Array, ddof: int) -> jax.Array:
 def upper_confidence(values: jax.Array, conservatism: float, ddof: int) -> jax.Array:
     """Mean plus `conservatism` standard deviations over the ensemble: [E, ...] -> [...]."""
     return jnp.mean(values, axis=0) + conservatism * spread(values, ddof)
+
+
+def one_estimate(values: jax.Array) -> CostEstimate:
+    """Of a single critic, [1, B], which is taken at its word."""
+    return CostEstimate(values[0], jnp.zeros_like(values[0]), values[0])
 
 
 def highest_of_random_members(values: jax.Array, draws: int, key: jax.Array) -> jax.Array:

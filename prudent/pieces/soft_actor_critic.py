@@ -22,6 +22,7 @@ from prudent.pieces.networks import Trained, descend, start
 from prudent.pieces.policies import Policy
 from prudent.pieces.types import (
     Algorithm,
+    CostEstimate,
     Metrics,
     Params,
     PolicyNetwork,
@@ -87,7 +88,8 @@ class SoftActorCritic(NamedTuple):
     # state, improvement, the multiplier's next state, whether targets are due -> state
     advance: Callable[..., SoftState]
     metrics: Callable[[SoftState, Improvement], Metrics]  # of every soft actor-critic
-    algorithm: Callable[..., Algorithm]  # step -> the five functions
+    # step, cost estimate of (state, observation, action as critics see it) -> the functions
+    algorithm: Callable[..., Algorithm]
 
 
 def soft_actor_critic(
@@ -199,8 +201,16 @@ def soft_actor_critic(
     def network(state: SoftState) -> PolicyNetwork:
         return policy.network(state.policy.params)
 
-    def algorithm(step: Callable[..., tuple[SoftState, Metrics]]) -> Algorithm:
-        return Algorithm(init, act, act_greedily, over_minibatches(step), network)
+    def algorithm(
+        step: Callable[..., tuple[SoftState, Metrics]], estimate: Callable[..., CostEstimate]
+    ) -> Algorithm:
+        def cost_estimate(
+            state: SoftState, observation: jax.Array, action: jax.Array
+        ) -> CostEstimate:
+            return estimate(state, observation, seen(action))
+
+        update = over_minibatches(step)
+        return Algorithm(init, act, act_greedily, update, network, cost_estimate)
 
     return SoftActorCritic(
         init, seen, follow, reward_target, fit, improve, advance, metrics, algorithm

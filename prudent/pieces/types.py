@@ -74,8 +74,18 @@ class PolicyNetwork(NamedTuple):
     scaling: ObservationScale | None = None  # of observations, before the first layer
 
 
+class CostEstimate(NamedTuple):
+    """What an algorithm believes that an action, and its policy after it, will cost."""
+
+    mean: jax.Array  # [B], discounted
+    spread: jax.Array  # [B], a standard deviation, which it may add; 0 where it knows none
+    conservative: jax.Array  # [B], what its constraint is held against
+
+
 class Algorithm(NamedTuple):
-    """Five pure functions: the whole interface between an algorithm and the rest."""
+    """Five pure functions, the whole interface between an algorithm and the rest; and, where it has
+    critics of the cost, a sixth for those who look at them.
+    """
 
     init: Callable[[jax.Array], Any]  # key -> state
     act: Callable[..., jax.Array]  # state, observation, key -> action, exploring
@@ -83,6 +93,8 @@ class Algorithm(NamedTuple):
     # state, data (Minibatches or a Rollout), key -> state, metrics
     update: Callable[[Any, Any, jax.Array], tuple[Any, Metrics]]
     network: Callable[[Any], PolicyNetwork]  # state -> what acts greedily
+    # state, observation [B, obs], action in [-1, 1] [B, act]
+    cost_estimate: Callable[..., CostEstimate] | None = None
 
 
 def row_width(observation_size: int, action_size: int) -> int:

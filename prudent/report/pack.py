@@ -1,7 +1,7 @@
 """Keep a run's records: `python -m prudent.report.pack runs/cal-seed-0 results/cal-seed-0`.
 
-Copies what reports read (run.json, progress.jsonl, episodes.jsonl) and nothing else. Line files
-of more than `LARGE` bytes are compressed; reports read both forms.
+Copies what reports read (run.json, progress.jsonl, episodes.jsonl, diagnostics.jsonl) and nothing
+else. Line files of more than `LARGE` bytes are compressed; reports read both forms.
 """
 
 import gzip
@@ -14,6 +14,7 @@ from typing import Annotated
 import tyro
 
 from prudent.files import write_atomically
+from prudent.report.diagnostics import DIAGNOSTICS
 from prudent.report.records import read_record
 from prudent.report.stored import EPISODES, PROGRESS, RUN, find, read_bytes
 
@@ -33,7 +34,7 @@ def pack(source: Path, destination: Path) -> None:
     if destination.exists():
         raise ValueError(f"{destination} exists already; choose another name or remove it")
     read_record(source)  # refuses what is no run, or damaged
-    found = {name: find(source, name) for name in (RUN, PROGRESS, EPISODES)}
+    found = {name: find(source, name) for name in (RUN, PROGRESS, EPISODES, DIAGNOSTICS)}
     contents = {name: read_bytes(path) for name, path in found.items() if path}
     destination.mkdir(parents=True)
     for name, content in contents.items():

@@ -1,0 +1,1 @@
+"""How wrong a run's cost estimate is: its critics against episodes of its own policy."""

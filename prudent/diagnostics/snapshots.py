@@ -1,0 +1,96 @@
+"""A run's snapshots: what it acted and estimated with at some steps."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load
+
+from prudent.diagnostics.gap import Estimate, Estimates
+from prudent.files import checksum
+from prudent.training.checkpoint import DamagedCheckpoint, fill, named_leaves
+from prudent.training.evaluate import Act
+from prudent.training.learner import build_for
+from prudent.training.policy import read_environment
+from prudent.training.stored import StoredRun
+
+ROWS = 1024  # states that the critics judge in one call
+
+
+class Snapshot(NamedTuple):
+    step: int
+    path: Path
+    checksum: str  # of the file, shortened
+
+
+class Subject(NamedTuple):
+    """A run's algorithm, compiled once for all its snapshots."""
+
+    read: Callable[[Snapshot], Any]  # -> state
+    acting: Callable[[Any, int], Act]  # state, seed -> the policy as it explored
+    estimating: Callable[[Any], Estimate] | None  # state; None without cost critics
+
+
+def snapshots_in(folder: Path) -> list[Snapshot]:
+    """By step."""
+    found = []
+    for path in sorted((folder / "snapshots").glob("step-*.safetensors")):
+        digits = path.stem.removeprefix("step-")
+        if digits.isdecimal():
+            found.append(Snapshot(int(digits), path, checksum(path.read_bytes())[:16]))
+    return found
+
+
+def read_state(template: Any, snapshot: Snapshot) -> Any:
+    try:
+        arrays = dict(load(snapshot.path.read_bytes()))
+    except (OSError, SafetensorError) as error:
+        raise DamagedCheckpoint(f"it was cut short or altered ({error})") from None
+    for name in named_leaves(template):
+        if name not in arrays and "/optimiser/" not in name:
+            raise DamagedCheckpoint(f"{name} is missing")
+        if name in arrays and not np.isfinite(arrays[name]).all():
+            raise DamagedCheckpoint(f"{name} holds numbers that are not finite")
+    return fill(template, arrays, prefix="", strict=False)
+
+
+def subject_of(stored: StoredRun) -> Subject:
+    algorithm = build_for(stored.run, read_environment(stored.content).spec)
+    template = jax.eval_shape(algorithm.init, jax.random.key(0))
+
+    @jax.jit
+    def sample(state: Any, observations: jax.Array, key: jax.Array, time: jax.Array) -> jax.Array:
+        return algorithm.act(state, observations, jax.random.fold_in(key, time))
+
+    def acting(state: Any, seed: int) -> Act:
+        key, state = jax.random.key(seed), jax.device_put(state)
+
+        def act(observations: np.ndarray, time: int) -> np.ndarray:
+            return np.asarray(sample(state, observations.astype(np.float32), key, time))
+
+        return act
+
+    if algorithm.cost_estimate is None:
+        return Subject(partial(read_state, template), acting, None)
+    judge = jax.jit(algorithm.cost_estimate)
+
+    def estimating(state: Any) -> Estimate:
+        state = jax.device_put(state)
+        return partial(in_pieces, lambda *inputs: Estimates(*judge(state, *inputs)))
+
+    return Subject(partial(read_state, template), acting, estimating)
+
+
+def in_pieces(judge: Estimate, observations: np.ndarray, actions: np.ndarray) -> Estimates:
+    """In calls of one size, so that one compilation serves them all."""
+    pieces = []
+    for first in range(0, len(observations), ROWS):
+        rows = [array[first : first + ROWS] for array in (observations, actions)]
+        count = len(rows[0])
+        padded = (np.pad(array, ((0, ROWS - count), (0, 0))) for array in rows)
+        pieces.append([np.asarray(part, float)[:count] for part in judge(*padded)])
+    return Estimates(*(np.concatenate(parts) for parts in zip(*pieces, strict=True)))

@@ -1,0 +1,435 @@
+"""The paper's qualitative claims as predicates on records, which can say no.
+
+Each claim is a number per seed (or a difference between seeds of two settings, or a slope over a
+setting) that is above 0 if the claim holds. Its 95 % interval, Student's or Welch's, decides:
+
+    wholly above 0                        holds
+    wholly below 0                        does not hold
+    on both sides, five seeds or more     does not hold: so many seeds should have shown it
+    on both sides, fewer; or one seed     not enough data, and the command that supplies it
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from prudent.report.diagnostics import read_diagnostics
+from prudent.report.groups import distinct, identity, settings_of
+from prudent.report.records import GREEDY, Record, read_record, training_costs
+from prudent.report.stored import RUN, Entry, Say, note
+from prudent.statistics import (
+    FEWEST_SEEDS,
+    LEVEL,
+    area_under_curve,
+    final_window,
+    mean_interval,
+    oscillation,
+)
+
+HOLDS, FAILS, UNKNOWN = "holds", "does not hold", "not enough data"
+WINDOW = 10  # evaluations within which a curve's oscillation is taken
+BASELINES = ("sac-pid", "wcsac", "cvpo")
+ON_POLICY = ("pdo", "rcpo", "ipo", "crpo", "cup")
+NAVIGATION = ("point-button1", "point-button2", "car-button1", "car-button2", "point-push1")
+VELOCITY = ("ant-velocity", "halfcheetah-velocity", "hopper-velocity", "humanoid-velocity")
+ALL_TASKS = (*NAVIGATION, *VELOCITY)
+
+
+class Evidence(NamedTuple):
+    """One run: its records and, if `prudent diagnose` was there, what it measured."""
+
+    record: Record
+    diagnostics: list[Entry]
+
+    @property
+    def task(self) -> str:
+        return str(self.record.run["task"])
+
+    @property
+    def algorithm(self) -> str:
+        return str(self.record.run["algorithm"])
+
+    def setting(self, name: str) -> float | None:
+        """A number among the run's settings, such as `config.conservatism`."""
+        part, _, field = name.partition(".")
+        value = self.record.run.get(part, {}).get(field)
+        return float(value) if isinstance(value, int | float) else None
+
+
+class Margin(NamedTuple):
+    """Above 0 if the claim holds."""
+
+    value: float
+    interval: tuple[float, float] | None
+    seeds: int  # of the smallest sample
+
+
+class Lacking(NamedTuple):
+    what: str
+
+
+Measure = Callable[[Sequence[Evidence]], Margin | Lacking]  # of runs on one task
+
+
+class Claim(NamedTuple):
+    figure: str
+    text: str
+    statistic: str  # what the number is
+    command: str  # that supplies the runs
+    measure: Measure
+    tasks: tuple[str, ...] = ()  # only these; any if none are named
+    across: bool = False  # of all tasks together, not of each
+
+
+class Finding(NamedTuple):
+    claim: Claim
+    task: str
+    verdict: str
+    margin: Margin | None
+    note: str
+
+
+def collect(paths: Iterable[Path], say: Say = note) -> list[Evidence]:
+    """The runs below these paths; what cannot be read is said and left out."""
+    found: list[Evidence] = []
+    for file in sorted({f for path in paths for f in path.rglob(RUN)}):
+        try:
+            evidence = Evidence(read_record(file.parent, say), read_diagnostics(file.parent))
+        except ValueError as error:
+            say(str(error))
+            continue
+        reached = max([line["step"] for line in evidence.record.progress], default=0)
+        planned = evidence.setting("schedule.steps")
+        if planned is None or reached < planned:
+            say(f"{file.parent}: {reached} steps of {planned or 0:.0f} are done; left out")
+        else:
+            found.append(evidence)
+    once = {record.folder for record in distinct([run.record for run in found], say)}
+    return [run for run in found if run.record.folder in once]
+
+
+def judge(claims: Sequence[Claim], runs: Sequence[Evidence]) -> list[Finding]:
+    """Each claim on each task that there are runs of, or once without a task."""
+    return [finding for claim in claims for finding in judge_one(claim, runs)]
+
+
+def judge_one(claim: Claim, runs: Sequence[Evidence]) -> list[Finding]:
+    if claim.across:
+        return [decide(claim, "all tasks", claim.measure(runs))]
+    tasks = sorted({run.task for run in runs if run.task in (claim.tasks or (run.task,))})
+    findings = [decide(claim, task, claim.measure(of_task(runs, task))) for task in tasks]
+    known = [finding for finding in findings if finding.margin is not None]
+    if known:
+        return known
+    anywhere = ", ".join(claim.tasks) or "any task"
+    return [Finding(claim, anywhere, UNKNOWN, None, findings[0].note if findings else "no runs")]
+
+
+def of_task(runs: Sequence[Evidence], task: str) -> list[Evidence]:
+    return [run for run in runs if run.task == task]
+
+
+def decide(claim: Claim, task: str, found: Margin | Lacking) -> Finding:
+    if isinstance(found, Lacking):
+        return Finding(claim, task, UNKNOWN, None, found.what)
+    seeds = "one seed" if found.seeds == 1 else f"{found.seeds} seeds"
+    if found.interval is None or not np.isfinite(found.interval).all():
+        return Finding(claim, task, UNKNOWN, found, f"{seeds}: no interval")
+    low, high = found.interval
+    if low > 0.0:
+        return Finding(claim, task, HOLDS, found, seeds)
+    if high < 0.0:
+        return Finding(claim, task, FAILS, found, seeds)
+    if found.seeds >= FEWEST_SEEDS:
+        return Finding(claim, task, FAILS, found, f"{seeds} do not show it")
+    return Finding(claim, task, UNKNOWN, found, f"{seeds}: the interval has 0 inside")
+
+
+def per_seed(values: Sequence[float], tries: int = 1) -> Margin:
+    """With Student's interval, wider where it is the best of several tries (Bonferroni's)."""
+    array = np.asarray(values, float)
+    level = 1.0 - (1.0 - LEVEL) / tries
+    return Margin(float(np.mean(array)), mean_interval(array, level), len(array))
+
+
+def difference(larger: Sequence[float], smaller: Sequence[float]) -> Margin:
+    """Of two means, with Welch's interval."""
+    seeds, value = min(len(larger), len(smaller)), float(np.mean(larger) - np.mean(smaller))
+    if seeds < 2:
+        return Margin(value, None, seeds)
+    parts = np.array([np.var(values, ddof=1) / len(values) for values in (larger, smaller)])
+    if not parts.any():
+        return Margin(value, (value, value), seeds)
+    freedom = parts.sum() ** 2 / (parts**2 / [len(larger) - 1, len(smaller) - 1]).sum()
+    half = float(stats.t.ppf(0.975, freedom) * np.sqrt(parts.sum()))
+    return Margin(value, (value - half, value + half), seeds)
+
+
+def slope(at: Sequence[float], values: Sequence[float]) -> Margin:
+    """Of the values over the rank of what they were made with."""
+    settings, ranks = np.unique(np.asarray(at, float), return_inverse=True)
+    seeds = min(int(np.sum(ranks == rank)) for rank in range(len(settings)))
+    fitted = stats.linregress(ranks, np.asarray(values, float))
+    if seeds < 2:
+        return Margin(float(fitted.slope), None, seeds)
+    half = float(stats.t.ppf(0.975, len(values) - 2) * fitted.stderr)
+    return Margin(float(fitted.slope), (fitted.slope - half, fitted.slope + half), seeds)
+
+
+def column(run: Evidence, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Steps and values of an evaluation's number."""
+    lines = run.record.progress
+    return np.array([x["step"] for x in lines]), np.array([x[GREEDY][name] for x in lines], float)
+
+
+def final(run: Evidence, name: str) -> float:
+    return float(final_window(*column(run, name)))
+
+
+def excess(run: Evidence) -> float:
+    """Final test cost beyond the budget."""
+    return final(run, "cost") - float(run.record.run["budget"])
+
+
+def cost_oscillation(run: Evidence) -> float | None:
+    costs = column(run, "cost")[1]
+    return float(oscillation(costs, WINDOW)) if len(costs) >= WINDOW else None
+
+
+def mean_return(run: Evidence) -> float:
+    return float(area_under_curve(*column(run, "return")))
+
+
+def gaps(run: Evidence) -> np.ndarray:
+    return np.array([line["gap"] for line in run.diagnostics if "gap" in line], float)
+
+
+def mean_gap(run: Evidence) -> float | None:
+    return float(np.mean(gaps(run))) if len(gaps(run)) else None
+
+
+def early_gap(run: Evidence) -> float | None:
+    """In the first quarter of the snapshots."""
+    found = gaps(run)
+    return float(np.mean(found[: max(1, len(found) // 4)])) if len(found) else None
+
+
+def fallen(values: np.ndarray) -> float | None:
+    """How far the end lies below half of the largest: above 0 for what tends to 0."""
+    if len(values) < 4:
+        return None
+    return float(0.5 * np.max(values) - np.mean(values[-max(1, len(values) // 10) :]))
+
+
+def gap_fallen(run: Evidence) -> float | None:
+    return fallen(np.abs(gaps(run)))
+
+
+def spread_fallen(run: Evidence) -> float | None:
+    lines = (line.get("training", {}) for line in run.record.progress)
+    return fallen(np.array([x["ensemble_spread"] for x in lines if "ensemble_spread" in x], float))
+
+
+def boxes_shrink(run: Evidence) -> float | None:
+    """Length of the first quarter's box of training costs beyond that of the last."""
+    quarters = np.array_split(training_costs(run.record), 4)
+    if min(len(quarter) for quarter in quarters) < 4:
+        return None
+    return float(stats.iqr(quarters[0]) - stats.iqr(quarters[-1]))
+
+
+Number = Callable[[Evidence], float | None]
+Which = Callable[[Evidence], bool]
+
+
+def named(*algorithms: str, **values: float) -> Which:
+    """Runs of these algorithms, with these settings of theirs."""
+
+    def matches(run: Evidence) -> bool:
+        fits = all(run.setting(f"config.{name}") == value for name, value in values.items())
+        return run.algorithm in algorithms and fits
+
+    return matches
+
+
+def of_one_setting(which: Which, runs: Iterable[Evidence]) -> list[Evidence]:
+    """Of those that match, the runs of the settings that have most seeds."""
+    sets: dict[object, list[Evidence]] = {}
+    for run in filter(which, runs):
+        sets.setdefault(identity(run.record), []).append(run)
+    return max(sets.values(), key=len, default=[])
+
+
+def numbers(runs: Iterable[Evidence], which: Which, number: Number) -> list[float]:
+    found = (number(run) for run in of_one_setting(which, runs))
+    return [value for value in found if value is not None]
+
+
+def each(which: Which, number: Number, sign: float, runs: Sequence[Evidence]) -> Margin | Lacking:
+    found = numbers(runs, which, number)
+    if not found:
+        return Lacking("too little recorded" if any(map(which, runs)) else "no runs")
+    return per_seed([sign * value for value in found])
+
+
+def against(
+    larger: Which, smaller: Which, number: Number, runs: Sequence[Evidence]
+) -> Margin | Lacking:
+    found = [numbers(runs, which, number) for which in (larger, smaller)]
+    return difference(*found) if all(found) else Lacking("no runs of both settings")
+
+
+def alike_but_for(setting: str, runs: Sequence[Evidence]) -> list[Evidence]:
+    """The largest set of runs that differ in nothing but this setting and their seeds."""
+    sets: dict[frozenset[tuple[str, str]], list[Evidence]] = {}
+    for run in runs:
+        others = {k: v for k, v in settings_of(run.record).items() if k != setting}
+        sets.setdefault(frozenset(others.items()), []).append(run)
+    varied = [found for found in sets.values() if len({run.setting(setting) for run in found}) > 1]
+    return max(varied, key=len, default=[])
+
+
+def along(
+    which: Which, setting: str, number: Number, sign: float, runs: Sequence[Evidence]
+) -> Margin | Lacking:
+    """How a number changes with a setting, all else equal."""
+    compared = alike_but_for(setting, [run for run in runs if which(run)])
+    pairs = [(run.setting(setting), number(run)) for run in compared]
+    known = [(at, sign * value) for at, value in pairs if at is not None and value is not None]
+    if len({at for at, _ in known}) < 2:
+        return Lacking(f"no runs that differ in {setting.rpartition('.')[2]} only")
+    return slope(*zip(*known, strict=True))
+
+
+def ends(setting: str, number: Number, runs: Sequence[Evidence], high: bool) -> Margin | Lacking:
+    """CAL at the highest (or lowest) value of a setting against the usual one, all else equal."""
+    compared = alike_but_for(setting, [run for run in runs if run.algorithm == "cal"])
+    values = sorted({value for run in compared if (value := run.setting(setting)) is not None})
+    if len(values) < 2 or (not high and values[0] != 0.0):
+        return Lacking(f"no runs that differ in {setting.rpartition('.')[2]} only")
+    extreme, usual = (values[-1], values[-2]) if high else (values[0], values[1])
+    larger, smaller = (usual, extreme) if high else (extreme, usual)
+    return against(
+        lambda run: run.setting(setting) == larger,
+        lambda run: run.setting(setting) == smaller,
+        number,
+        compared,
+    )
+
+
+def unsafe_somewhere(runs: Sequence[Evidence]) -> Margin | Lacking:
+    """Each on-policy method's final excess on the task where it is clearest, the least of all.
+
+    A method may choose among nine tasks where to fail, so its intervals are widened for that.
+    """
+    worst = []
+    for algorithm in ON_POLICY:
+        by_task = (numbers(of_task(runs, task), named(algorithm), excess) for task in ALL_TASKS)
+        known = [per_seed(found, tries=len(ALL_TASKS)) for found in by_task if len(found) > 1]
+        clearest = max(known, key=lambda m: m.interval[0] if m.interval else 0.0, default=None)
+        broken = clearest is not None and clearest.interval is not None and clearest.interval[0] > 0
+        if clearest is None or (not broken and len(known) < len(ALL_TASKS)):
+            return Lacking(f"{algorithm} has two seeds or more on {len(known)} of 9 tasks")
+        worst.append(clearest)
+    return min(worst, key=lambda m: m.interval[0] if m.interval else 0.0)
+
+
+def ipo_beyond_others(sign: float, runs: Sequence[Evidence]) -> Margin | Lacking:
+    """Its final return against the best other on-policy method's."""
+
+    def earned(algorithm: str) -> list[float]:
+        return numbers(runs, named(algorithm), lambda run: final(run, "return"))
+
+    others = [found for a in ON_POLICY if a != "ipo" and (found := earned(a))]
+    if not earned("ipo") or len(others) < len(ON_POLICY) - 1:
+        return Lacking("no runs of all on-policy methods")
+    best = max(others, key=np.mean)
+    return difference(earned("ipo"), best) if sign > 0 else difference(best, earned("ipo"))
+
+
+def of_baseline(name: str) -> tuple[Claim, Claim]:
+    command = f"prudent experiment update-ratio --algorithms {name}"
+
+    def at_twenty(run: Evidence) -> bool:
+        return run.algorithm == name and run.setting(RATIO) == 20.0
+
+    return (
+        Claim("7", f"more updates raise {name}'s return", "rise of final return per step of ratio",
+              command, partial(along, named(name), RATIO, lambda r: final(r, "return"), 1.0)),
+        Claim("7", f"more updates do not make {name} safe",
+              "final test cost minus budget, 20 updates per step",
+              command, partial(each, at_twenty, excess, 1.0)),
+    )  # fmt: skip
+
+
+K, C, E = "config.conservatism", "config.convexity", "config.cost_critics"
+RATIO = "schedule.updates_per_step"
+GAPS = "; prudent diagnose RUN..."
+CLAIMS = (
+    Claim("2", "SAC-Lag underestimates its cost", "oracle minus estimate",
+          "prudent experiment underestimation" + GAPS,
+          partial(each, named("sac-lag"), mean_gap, -1.0)),
+    Claim("2", "SAC-Lag costs more than its budget", "final test cost minus budget",
+          "prudent experiment underestimation", partial(each, named("sac-lag"), excess, 1.0)),
+    Claim("2", "UCB with k = 2 overestimates its cost", "estimate minus oracle",
+          "prudent experiment underestimation" + GAPS,
+          partial(each, named("ucb", conservatism=2.0), mean_gap, 1.0)),
+    Claim("3", "CAL oscillates less than UCB of the same k", "oscillation of cost, UCB minus CAL",
+          "prudent experiment convexification",
+          partial(against, named("ucb", conservatism=0.5), named("cal", conservatism=0.5),
+                  cost_oscillation)),
+    Claim("3", "CAL's training costs scatter less and less", "box length, first minus last quarter",
+          "prudent experiment convexification", partial(each, named("cal"), boxes_shrink, 1.0)),
+    Claim("3", "CAL's ensemble comes to agree", "half of the largest spread minus the final one",
+          "prudent experiment convexification", partial(each, named("cal"), spread_fallen, 1.0)),
+    Claim("3", "CAL's estimate comes to be right", "half of the largest |gap| minus the final one",
+          "prudent experiment convexification" + GAPS,
+          partial(each, named("cal"), gap_fallen, 1.0)),
+    Claim("3", "sparse cost is not overestimated early", "oracle minus estimate, first quarter",
+          "prudent experiment convexification --tasks point-button2" + GAPS,
+          partial(each, named("cal"), early_gap, -1.0), ("point-button2",)),
+    Claim("5", "without conservatism CAL breaks its budget", "final test cost minus budget",
+          "prudent experiment conservatism",
+          partial(each, named("cal", conservatism=0.0), excess, 1.0),
+          ("point-button2", "car-button1")),
+    Claim("5", "more conservatism, less cost", "fall of final test cost per step of k",
+          "prudent experiment conservatism",
+          partial(along, named("cal"), K, lambda run: final(run, "cost"), -1.0)),
+    Claim("5", "without convexity CAL oscillates", "oscillation of test cost, c = 0 minus next c",
+          "prudent experiment convexity", partial(ends, C, cost_oscillation, high=False)),
+    Claim("5", "too much convexity slows the return", "mean return, next c minus largest c",
+          "prudent experiment convexity", partial(ends, C, mean_return, high=True)),
+    Claim("6", "no on-policy method is safe on all tasks", "final test cost minus budget",
+          "prudent experiment on-policy", unsafe_somewhere, across=True),
+    Claim("6", "IPO earns most of the on-policy methods", "final return, IPO minus best other",
+          "prudent experiment on-policy", partial(ipo_beyond_others, 1.0), NAVIGATION),
+    Claim("6", "IPO earns less than others", "final return, best other minus IPO",
+          "prudent experiment on-policy", partial(ipo_beyond_others, -1.0), VELOCITY),
+    *(claim for name in BASELINES for claim in of_baseline(name)),
+    Claim("8", "larger ensembles cost less", "fall of final test cost per step of E",
+          "prudent experiment ensemble-size",
+          partial(along, named("cal"), E, lambda run: final(run, "cost"), -1.0)),
+)  # fmt: skip
+
+
+def claims_table(findings: Sequence[Finding]) -> str:
+    """Markdown."""
+    rows = [
+        "| figure | claim | task | verdict | statistic (above 0: holds) | 95 % interval | note |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for claim, task, verdict, margin, remark in findings:
+        value = bounds = "-"
+        if margin is not None and np.isfinite(margin.value):
+            value = f"{margin.value:.3g}"
+        if margin is not None and margin.interval is not None:
+            bounds = "[{:.3g}, {:.3g}]".format(*margin.interval)
+        supply = f"; run: `{claim.command}`" if verdict == UNKNOWN else ""
+        cells = claim.figure, claim.text, task, verdict, f"{claim.statistic}: {value}", bounds
+        escaped = (cell.replace("|", r"\|") for cell in (*cells, remark + supply))
+        rows.append("| " + " | ".join(escaped) + " |")
+    return "\n".join(rows)

@@ -1,0 +1,220 @@
+"""The paper's claims on made-up records of both kinds."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from prudent.report import claims
+from prudent.report.claims import CLAIMS, FAILS, HOLDS, UNKNOWN, claims_table, collect, judge
+
+BUDGET = 10.0
+STEPS = np.arange(0, 4001, 100)
+
+
+def write(folder, algorithm, seed, task="point-button2", **made):
+    """A run whose curves are given: `cost`, `earned`, `spread`, `gap`, `training` costs; and any
+    setting, of its schedule if it is the ratio.
+    """
+    curves = {name: made.pop(name, None) for name in ("cost", "earned", "spread", "gap")}
+    training = made.pop("training", [])
+    ratio = made.pop("updates_per_step", 10)
+    run = {
+        "algorithm": algorithm, "task": task, "preset": "paper", "seed": seed, "budget": BUDGET,
+        "discounted": False, "config": made,
+        "schedule": {"steps": int(STEPS[-1]), "updates_per_step": ratio},
+    }  # fmt: skip
+    folder = folder / f"{algorithm}-{task}-{ratio}-{'-'.join(map(str, made.values()))}-{seed}"
+    folder.mkdir()
+    (folder / "run.json").write_text(json.dumps({"format": 2, "run": run}))
+
+    def at(name, index):
+        curve = curves[name]
+        return 0.0 if curve is None else float(np.broadcast_to(curve, STEPS.shape)[index])
+
+    lines = []
+    for index, step in enumerate(STEPS.tolist()):
+        cost, earned = at("cost", index), at("earned", index)
+        test = {"return": earned, "cost": cost, "length": 1, "within_budget": cost <= BUDGET}
+        test["within_budget"] = float(test["within_budget"])
+        trained = {} if curves["spread"] is None else {"ensemble_spread": at("spread", index)}
+        lines.append({"step": step, "evaluation": test, "training": trained, "window_seconds": 1.0})
+    (folder / "progress.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    episodes = ({"phase": "training", "cost": float(cost)} for cost in training)
+    (folder / "episodes.jsonl").write_text("".join(json.dumps(e) + "\n" for e in episodes))
+    if curves["gap"] is not None:
+        gaps = (
+            {"step": int(step), "format": 1, "snapshot": "x", "gap": at("gap", index)}
+            for index, step in enumerate(STEPS)
+        )
+        (folder / "diagnostics.jsonl").write_text("".join(json.dumps(g) + "\n" for g in gaps))
+    return folder
+
+
+def noise(seed):
+    return 0.01 * np.random.default_rng(seed).normal()
+
+
+def verdicts(folder, text):
+    findings = judge([claim for claim in CLAIMS if claim.text == text], collect([folder]))
+    assert findings, f"no claim says {text}"
+    return [finding.verdict for finding in findings]
+
+
+def wave(size):
+    return BUDGET + size * (-1.0) ** np.arange(len(STEPS))
+
+
+FALLING = np.linspace(5.0, 0.1, len(STEPS))
+WIDE, NARROW = np.array([0.0, 20.0] * 20), np.array([9.0, 10.0] * 20)
+
+# Of each claim: the runs (algorithm and what is made up) that show it, and those that refute it.
+CASES = {
+    "SAC-Lag underestimates its cost": ([("sac-lag", {"gap": -3.0})], [("sac-lag", {"gap": 2.0})]),
+    "SAC-Lag costs more than its budget": ([("sac-lag", {"cost": 15})], [("sac-lag", {"cost": 8})]),
+    "UCB with k = 2 overestimates its cost": (
+        [("ucb", {"conservatism": 2.0, "gap": 1.0})],
+        [("ucb", {"conservatism": 2.0, "gap": -1.0})],
+    ),
+    "CAL oscillates less than UCB of the same k": (
+        [(a, {"conservatism": 0.5, "cost": wave(w)}) for a, w in (("ucb", 9.0), ("cal", 1.0))],
+        [(a, {"conservatism": 0.5, "cost": wave(w)}) for a, w in (("ucb", 1.0), ("cal", 9.0))],
+    ),
+    "CAL's training costs scatter less and less": (
+        [("cal", {"training": np.concatenate([WIDE, NARROW])})],
+        [("cal", {"training": np.concatenate([NARROW, WIDE])})],
+    ),
+    "CAL's ensemble comes to agree": (
+        [("cal", {"spread": FALLING})],
+        [("cal", {"spread": FALLING[::-1]})],
+    ),
+    "CAL's estimate comes to be right": (
+        [("cal", {"gap": -FALLING})],
+        [("cal", {"gap": -FALLING[::-1]})],
+    ),
+    "sparse cost is not overestimated early": (
+        [("cal", {"gap": -FALLING})],
+        [("cal", {"gap": FALLING})],
+    ),
+    "without conservatism CAL breaks its budget": (
+        [("cal", {"conservatism": 0.0, "cost": 30})],
+        [("cal", {"conservatism": 0.0, "cost": 3})],
+    ),
+    "more conservatism, less cost": (
+        [("cal", {"conservatism": k, "cost": 20 - 5 * k}) for k in (0.0, 0.5, 2.0)],
+        [("cal", {"conservatism": k, "cost": 20 + 5 * k}) for k in (0.0, 0.5, 2.0)],
+    ),
+    "without convexity CAL oscillates": (
+        [("cal", {"convexity": c, "cost": wave(9.0 - c / 2)}) for c in (0.0, 10.0)],
+        [("cal", {"convexity": c, "cost": wave(1.0 + c / 2)}) for c in (0.0, 10.0)],
+    ),
+    "too much convexity slows the return": (
+        [("cal", {"convexity": c, "earned": 50 - c / 30}) for c in (0.0, 10.0, 1000.0)],
+        [("cal", {"convexity": c, "earned": 50 + c / 30}) for c in (0.0, 10.0, 1000.0)],
+    ),
+    "more updates raise wcsac's return": (
+        [("wcsac", {"updates_per_step": r, "earned": r}) for r in (1, 10, 20)],
+        [("wcsac", {"updates_per_step": r, "earned": -r}) for r in (1, 10, 20)],
+    ),
+    "more updates do not make cvpo safe": (
+        [("cvpo", {"updates_per_step": 20, "cost": 19})],
+        [("cvpo", {"updates_per_step": 20, "cost": 9})],
+    ),
+    "larger ensembles cost less": (
+        [("cal", {"cost_critics": e, "cost": 30 - e}) for e in (2, 4, 8)],
+        [("cal", {"cost_critics": e, "cost": 30 + e}) for e in (2, 4, 8)],
+    ),
+    "IPO earns most of the on-policy methods": (
+        [(a, {"earned": 9 if a == "ipo" else 5}) for a in claims.ON_POLICY],
+        [(a, {"earned": 5 if a == "ipo" else 9}) for a in claims.ON_POLICY],
+    ),
+}
+
+
+def write_all(folder, runs, seeds):
+    for algorithm, made in runs:
+        for seed in range(seeds):
+            shifted = dict(made)
+            for name in ("cost", "earned", "gap"):
+                if name in made:
+                    shifted[name] = made[name] + noise(seed)
+            write(folder, algorithm, seed, **shifted)
+
+
+@pytest.mark.parametrize("text", CASES)
+def test_a_claim_can_hold_fail_and_be_open(text, tmp_path):
+    for kind, runs, seeds, verdict in (
+        ("yes", CASES[text][0], 3, HOLDS),
+        ("no", CASES[text][1], 3, FAILS),
+        ("open", CASES[text][0], 1, UNKNOWN),
+    ):
+        folder = tmp_path / kind
+        folder.mkdir()
+        write_all(folder, runs, seeds)
+        assert verdicts(folder, text) == [verdict], kind
+
+
+@pytest.mark.parametrize(("broken", "verdict"), [(6, HOLDS), (None, FAILS)])
+def test_on_policy_methods_over_all_tasks(broken, verdict, tmp_path):
+    for algorithm in claims.ON_POLICY:
+        for place, task in enumerate(claims.ALL_TASKS):
+            cost = 14.0 if place == broken else 6.0
+            for seed in range(2):
+                write(tmp_path, algorithm, seed, task, cost=cost + noise(seed))
+    assert verdicts(tmp_path, "no on-policy method is safe on all tasks") == [verdict]
+
+
+def test_no_effect_in_many_seeds_is_a_no_and_in_few_an_open_question(tmp_path):
+    text = "SAC-Lag costs more than its budget"
+    for seeds, verdict in ((4, UNKNOWN), (6, FAILS)):
+        folder = tmp_path / str(seeds)
+        folder.mkdir()
+        for seed in range(seeds):
+            write(folder, "sac-lag", seed, cost=BUDGET + (-1.0) ** seed)
+        assert verdicts(folder, text) == [verdict]
+
+
+def test_nothing_is_not_enough_and_says_what_to_run(tmp_path):
+    findings = judge(CLAIMS, collect([tmp_path]))
+    assert {finding.verdict for finding in findings} == {UNKNOWN}
+    assert len(findings) == len(CLAIMS)
+    rows = claims_table(findings).splitlines()[2:]
+    assert all("run: `prudent experiment " in row for row in rows)
+
+
+def test_other_settings_are_not_taken_for_seeds(tmp_path):
+    for seed in range(3):
+        write(tmp_path, "sac-lag", seed, rate=1, cost=15.0 + noise(seed))
+    write(tmp_path, "sac-lag", 0, rate=2, cost=-500.0)
+    assert verdicts(tmp_path, "SAC-Lag costs more than its budget") == [HOLDS]
+
+
+def test_what_cannot_be_counted_is_said_and_left_out(tmp_path):
+    for seed in range(3):
+        write(tmp_path, "sac-lag", seed, cost=15.0 + noise(seed))
+    damaged, unfinished = (write(tmp_path, "sac-lag", seed, cost=-99.0) for seed in (3, 4))
+    (damaged / "progress.jsonl").write_text("{}\n")
+    lines = (unfinished / "progress.jsonl").read_text().splitlines(keepends=True)
+    (unfinished / "progress.jsonl").write_text("".join(lines[:5]))
+    said = []
+    runs = collect([tmp_path, tmp_path], said.append)
+    assert sorted(run.record.run["seed"] for run in runs) == [0, 1, 2]
+    assert len(said) == 2
+    assert "progress.jsonl:1" in said[0]
+    assert "400 steps of 4000 are done; left out" in said[1]
+
+
+def test_margins_by_hand():
+    half = 4.302653 / np.sqrt(3)  # Student's quantile with two degrees of freedom
+    assert claims.per_seed([1.0, 2.0, 3.0]).interval == pytest.approx((2 - half, 2 + half))
+    larger, smaller = [3.0, 5.0, 4.0], [1.0, 1.5]
+    found = claims.difference(larger, smaller)
+    welch = stats.ttest_ind(larger, smaller, equal_var=False).confidence_interval()
+    assert (found.value, found.seeds) == (2.75, 2)
+    assert found.interval == pytest.approx((welch.low, welch.high))
+    rise = claims.slope([0.0, 0.5, 9.0, 0.0], [1.0, 2.0, 3.0, 1.0])
+    assert rise == (pytest.approx(1.0), None, 1)
+    fall = claims.slope([0.0, 9.0, 0.0, 9.0], [1.0, 0.0, 3.0, 2.0])
+    half = 4.302653 * np.sqrt(2.0)  # squared residuals 1 each: 4 / 2 / (4 * 0.25)
+    assert fall.interval == pytest.approx((-1.0 - half, -1.0 + half))
