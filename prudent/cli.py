@@ -22,7 +22,7 @@ USAGE = """\
 usage: prudent [--version] [--debug] COMMAND ...
 
   train ALGORITHM --task TASK   train; `prudent train cal --task orbit --help` shows every option
-  resume RUN                    go on with a run that was stopped
+  resume RUN                    go on with a run that was stopped, or to more --steps
   evaluate RUN                  fresh episodes of a run's policy, and a video
   export RUN FILE               a run's policy as one file that acts without JAX
   report RUN ...                learning curves and final numbers of runs on one task
@@ -135,6 +135,8 @@ def stopped(folder: Path) -> None:
 class ResumeOptions:
     run: Annotated[Path, tyro.conf.Positional]
     """The run's folder."""
+    steps: Count | None = None
+    """Go on to this many steps, more than the run was given."""
     env: str | None = None
     """The run's environment, named again where it is code (module:callable)."""
     warmup: Path | None = None
@@ -150,6 +152,7 @@ def resume(arguments: list[str]) -> None:
     try:
         go_on(
             options.run,
+            steps=options.steps,
             env=options.env,
             warmup=options.warmup,
             log=options.log,

@@ -14,7 +14,7 @@ OPTIONS = {
         *("--task", "--env", "--preset", "--seed", "--budget", "--negative-costs", "--cost"),
         *("--horizon", "--discounted", "--out", "--warmup", "--init-from", "--log", "--quiet"),
     ),
-    "resume": ("--env", "--warmup", "--log", "--quiet"),
+    "resume": ("--steps", "--env", "--warmup", "--log", "--quiet"),
     "evaluate": ("--episodes", "--step", "--seed", "--env", "--video", "--json"),
     "export": ("--step", "--env"),
     "report": ("--out", "--log-steps"),
