@@ -1,4 +1,4 @@
-"""The command line: prudent train | resume | evaluate | export | report | list | bench.
+"""The command line: prudent train | resume | evaluate | export | experiment | sweep | report ...
 
 JAX is imported only by what computes; `--help` and `list` stay quick.
 """
@@ -25,6 +25,8 @@ usage: prudent [--version] [--debug] COMMAND ...
   resume RUN                    go on with a run that was stopped, or to more --steps
   evaluate RUN                  fresh episodes of a run's policy, and a video
   export RUN FILE               a run's policy as one file that acts without JAX
+  experiment NAME               the runs of one of the paper's figures, those that are missing
+  sweep --algorithms A --tasks T   a grid of your own: settings with several values are its axes
   report RUN ...                learning curves and final numbers of runs on one task
   list                          algorithms, and tasks with their budgets
   bench                         how fast this machine learns, against what it could
@@ -291,6 +293,35 @@ def bench(arguments: list[str]) -> None:
     run_bench(arguments)
 
 
+def experiment(arguments: list[str]) -> None:
+    from prudent.experiments.command import experiment as run_experiment
+
+    run_experiment(arguments)
+
+
+def sweep(arguments: list[str]) -> None:
+    from prudent.experiments.command import sweep as run_sweep
+
+    run_sweep(arguments)
+
+
+def run_one(arguments: list[str]) -> None:
+    """For the engines of grids: the run that a file describes."""
+    from prudent.experiments.engines import ELSEWHERE, read_job, run_job
+    from prudent.files import FolderInUse
+
+    if len(arguments) != 1:
+        raise ValueError("prudent run-one takes the file that describes a run")
+    job = read_job(Path(arguments[0]))
+    try:
+        run_job(job.run, job.folder)
+    except FolderInUse as error:
+        print(f"prudent: {error}", file=sys.stderr)
+        sys.exit(ELSEWHERE)
+    except KeyboardInterrupt:
+        stopped(job.folder)
+
+
 def completion(arguments: list[str]) -> None:
     from prudent.completion import SCRIPTS
 
@@ -311,6 +342,9 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "resume": resume,
     "evaluate": evaluate,
     "export": export,
+    "experiment": experiment,
+    "sweep": sweep,
+    "run-one": run_one,
     "report": report,
     "list": list_all,
     "bench": bench,

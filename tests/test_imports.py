@@ -14,7 +14,7 @@ ROOT = Path(prudent.__file__).parent
 # Each module or package may import from those listed before it (and from itself).
 ORDER = [
     "settings", "options", "constraints", "files", "backend", "statistics", "exported", "tasks",
-    "configs", "pieces", "compute", "algorithms", "training", "experiments", "api", "report",
+    "configs", "pieces", "compute", "algorithms", "training", "api", "report", "experiments",
     "tutorial", "bench", "completion", "failures", "cli",
 ]  # fmt: skip
 NO_JAX = [

@@ -164,7 +164,7 @@ def test_an_end_that_does_not_count_needs_a_checkpoint_before_it(copy):
     before = sorted((folder / "checkpoints").glob("step-*.safetensors"))[0]
     before.write_bytes(b"")
     kept = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    with pytest.raises(DamagedCheckpoint, match="there is no whole one. Nothing was changed"):
+    with pytest.raises(DamagedCheckpoint, match="there is no whole one"):
         prudent.resume(folder, steps=STEPS, quiet=True)
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == kept
 
