@@ -1,5 +1,6 @@
 """Grids: what they are made of, which runs are there, and how the others are run."""
 
+import io
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from support import lines
 from test_cli import prudent_command
 
@@ -18,6 +20,7 @@ import prudent
 from prudent.completion import candidates
 from prudent.configs import identity_of
 from prudent.experiments import engines
+from prudent.experiments.board import board
 from prudent.experiments.command import EXPERIMENTS, with_axes
 from prudent.experiments.existing import existing_runs, folder_for, state_of
 from prudent.experiments.grid import Grid, Variant, expand, nameless, over, select
@@ -417,7 +420,8 @@ def test_exit_codes_and_processes_at_once(tmp_path, monkeypatch):
         "begun = time.time(); time.sleep(0.3)\n"
         "cores = sorted(os.sched_getaffinity(0))\n"
         "with open(sys.argv[2], 'a') as file:\n"
-        "    print(json.dumps([begun, time.time(), cores, os.environ['OMP_NUM_THREADS']]), file=file)\n"
+        "    print(json.dumps([begun, time.time(), cores]), file=file)\n"
+        "assert os.environ['OMP_NUM_THREADS']\n"
         "print('first line\\nlast line of', seed, file=sys.stderr)\n"
         "sys.exit([0, 3, 75, 130, 0, 0][seed])"
     )
@@ -440,7 +444,7 @@ def test_exit_codes_and_processes_at_once(tmp_path, monkeypatch):
     for begun, *_ in times:
         assert sum(b <= begun < e for b, e, *_ in times) <= 2
     if len(cores) > 1:
-        assert {tuple(on) for _, _, on, _ in times} == {(cores[0],), (cores[1],)}
+        assert {tuple(on) for _, _, on in times} == {(cores[0],), (cores[1],)}
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -464,6 +468,45 @@ def test_a_signal_lets_the_runs_save_and_says_how_to_go_on(number, tmp_path):
     with only_writer(existing.folder):  # nobody writes it any more
         newest = sorted((existing.folder / "checkpoints").glob("*.json"))[-1]
     assert json.loads(newest.read_text())["facts"]["step"] > 0
+
+
+LINE = {"step": 10, "evaluation": {"return": 1.25, "cost": 20.5}}
+
+
+def standings(tmp_path: Path) -> list[engines.Progress]:
+    running, failed, waiting = (engines.Progress(job) for job in jobs(tmp_path, 3))
+    running.stage, running.line = "running", LINE
+    running.began = time.monotonic() - 100  # for ten steps: the other thirty take 300 s
+    failed.stage, failed.error = "failed", "[bold]no[/bold] good"
+    return [waiting, failed, running]
+
+
+def test_the_table_shows_return_cost_against_budget_and_time_left(tmp_path):
+    console = Console(file=io.StringIO(), width=120, force_terminal=True, color_system=None)
+    with board(console) as show:
+        show(standings(tmp_path))
+    rows = [line.split() for line in console.file.getvalue().splitlines()]
+    first = next(row for row in rows if "running" in row)
+    assert first[:6] == ["orbit", "cal", "0", "running", "25%", "1.25"]
+    assert first[6:] == ["20.5", "/", "16", "0:05:00"]
+    stages = [row[3] for row in rows if row[:2] == ["orbit", "cal"]]
+    assert stages[:3] == ["running", "failed", "waiting"]  # drawn again when it ends
+    assert "3 runs: 1 running, 1 failed, 1 waiting" in console.file.getvalue()
+
+
+def test_without_a_terminal_every_change_is_a_line(tmp_path):
+    console = Console(file=io.StringIO(), soft_wrap=True)
+    now = standings(tmp_path)
+    with board(console) as show:
+        show(now)
+        show(now)
+        now[2].stage = "finished"
+        show(now)
+    assert console.file.getvalue().splitlines() == [
+        "failed: cal on orbit, seed 1, [bold]no[/bold] good",
+        "running: cal on orbit, seed 0, 25%, return 1.25, cost 20.5 / 16, 0:05:00 left",
+        "finished: cal on orbit, seed 0, return 1.25, cost 20.5 / 16",
+    ]
 
 
 def test_theory_needs_no_runs(monkeypatch, tmp_path, capsys):

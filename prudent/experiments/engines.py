@@ -170,7 +170,7 @@ def done_meanwhile(standing: Progress) -> bool:
     """Whether somebody else has finished the run since it was planned."""
     folder = standing.job.folder
     if (folder / "run.json").exists() and is_finished(folder):
-        standing.stage = "finished"
+        standing.stage, standing.line = "finished", None
         return True
     return False
 
