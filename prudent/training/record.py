@@ -58,25 +58,25 @@ def run_checksums(folder: Path) -> dict[str, str]:
     name, which decides nothing.
     """
     with reading_record(folder) as content:
-        return parts_of(content, content["run"]) if content else {}
+        return {} if content is None else parts_of(content, content["run"])
 
 
 def earlier_checksums(folder: Path) -> dict[str, dict[str, str]]:
     """The same for checkpoints from before the run was prolonged, by the mark they carry."""
     with reading_record(folder) as content:
         return {
-            mark_of(identity_of(fields), fields["seed"]): parts_of(content, fields)
-            for fields in (earlier_fields(content) if content else [])
+            mark_of(identity_of(fields), fields["seed"]): parts_of(content or {}, fields)
+            for fields in ([] if content is None else earlier_fields(content))
         }
 
 
 @contextmanager
-def reading_record(folder: Path) -> Iterator[dict[str, Any]]:
-    """All of `run.json`, nothing where it is not there; what is wrong with it is told."""
+def reading_record(folder: Path) -> Iterator[dict[str, Any] | None]:
+    """All of `run.json`, None where it is not there; what is wrong with it is told."""
     path = folder / "run.json"
     try:
         found = os.path.lexists(path)
-        yield json.loads(read_regular(path, LARGEST_RECORD)) if found else {}
+        yield json.loads(read_regular(path, LARGEST_RECORD)) if found else None
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path} is not a run record this version reads ({error})") from None
 
