@@ -127,10 +127,10 @@ def make_run(algorithm: str, task: Task, preset: str, seed: int, chosen: Setting
     )
 
 
-def default_folder(run: Run) -> Path:
+def default_folder(run: Run, runs: Path = Path("runs")) -> Path:
     task = "".join(c if c.isalnum() or c in "-_." else "-" for c in run.task)
     setting = f"{run.preset}-{run.identity()}"
-    return Path("runs") / task / run.algorithm / setting / f"seed-{run.seed}"
+    return runs / task / run.algorithm / setting / f"seed-{run.seed}"
 
 
 def start(run: Run, task: Task, folder: Path, extras: Extras) -> Result:
@@ -177,6 +177,7 @@ def start(run: Run, task: Task, folder: Path, extras: Extras) -> Result:
 def resume(
     folder: str | Path,
     *,
+    steps: int | None = None,
     env: Environment | None = None,
     cost: Cost | None = None,
     warmup: Any = None,
@@ -185,6 +186,9 @@ def resume(
     quiet: bool = False,
 ) -> Result:
     """Go on with a run that was stopped, as if it never had been.
+
+    With `steps`, to that many instead of those it was given: finished or not, it becomes the run
+    that had them from the start. Its folder stays where it is.
 
     `env` is needed where the run's environment is neither one of our tasks nor a registered
     Gymnasium id, `cost` where it was a function, `warmup` where the run stopped during its warm-up
@@ -208,6 +212,10 @@ def resume(
     if warmup is not None and same_run != stored.run:
         began, given = stored.run.warmup, same_run.warmup
         raise ValueError(f"{folder}: began with warm-up {began}, not {given}")
+    if steps is not None or "earlier_steps" in stored.content:
+        from prudent.training.prolong import prolong
+
+        stored = prolong(folder, stored.run.schedule.steps if steps is None else steps, task.shared)
     return _train(stored.run, stored.mark, task, folder, first_steps, extras)
 
 

@@ -1,5 +1,4 @@
-"""The command line: prudent train | resume | evaluate | export | diagnose | report | claims | list
-| bench.
+"""The command line: prudent train, resume, evaluate, report and the rest of `USAGE`.
 
 JAX is imported only by what computes; `--help` and `list` stay quick.
 """
@@ -23,10 +22,12 @@ USAGE = """\
 usage: prudent [--version] [--debug] COMMAND ...
 
   train ALGORITHM --task TASK   train; `prudent train cal --task orbit --help` shows every option
-  resume RUN                    go on with a run that was stopped
+  resume RUN                    go on with a run that was stopped, or to more --steps
   evaluate RUN                  fresh episodes of a run's policy, and a video
   export RUN FILE               a run's policy as one file that acts without JAX
   diagnose RUN ...              how wrong the cost estimates at a run's snapshots are
+  experiment NAME               the runs of one of the paper's figures, those that are missing
+  sweep --algorithms A --tasks T   a grid of your own: settings with several values are its axes
   report RUN ...                learning curves and final numbers of runs on one task
   claims PATH ...               what runs below these paths say of the paper's claims
   list                          algorithms, and tasks with their budgets
@@ -138,6 +139,8 @@ def stopped(folder: Path) -> None:
 class ResumeOptions:
     run: Annotated[Path, tyro.conf.Positional]
     """The run's folder."""
+    steps: Count | None = None
+    """Go on to this many steps, more than the run was given."""
     env: str | None = None
     """The run's environment, named again where it is code (module:callable)."""
     warmup: Path | None = None
@@ -153,6 +156,7 @@ def resume(arguments: list[str]) -> None:
     try:
         go_on(
             options.run,
+            steps=options.steps,
             env=options.env,
             warmup=options.warmup,
             log=options.log,
@@ -333,6 +337,35 @@ def bench(arguments: list[str]) -> None:
     run_bench(arguments)
 
 
+def experiment(arguments: list[str]) -> None:
+    from prudent.experiments.command import experiment as run_experiment
+
+    run_experiment(arguments)
+
+
+def sweep(arguments: list[str]) -> None:
+    from prudent.experiments.command import sweep as run_sweep
+
+    run_sweep(arguments)
+
+
+def run_one(arguments: list[str]) -> None:
+    """For the engines of grids: the run that a file describes."""
+    from prudent.experiments.engines import ELSEWHERE, read_job, run_job
+    from prudent.files import FolderInUse
+
+    if len(arguments) != 1:
+        raise ValueError("prudent run-one takes the file that describes a run")
+    job = read_job(Path(arguments[0]))
+    try:
+        run_job(job.run, job.folder)
+    except FolderInUse as error:
+        print(f"prudent: {error}", file=sys.stderr)
+        sys.exit(ELSEWHERE)
+    except KeyboardInterrupt:
+        stopped(job.folder)
+
+
 def completion(arguments: list[str]) -> None:
     from prudent.completion import SCRIPTS
 
@@ -354,6 +387,9 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "evaluate": evaluate,
     "export": export,
     "diagnose": diagnose,
+    "experiment": experiment,
+    "sweep": sweep,
+    "run-one": run_one,
     "report": report,
     "claims": claims,
     "list": list_all,

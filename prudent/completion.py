@@ -9,18 +9,24 @@ from prudent.settings import option
 from prudent.tasks import TASKS
 
 COMMANDS = (
-    *("train", "resume", "evaluate", "export", "diagnose", "report", "claims", "list"),
-    *("bench", "completion"),
+    *("train", "resume", "evaluate", "export", "diagnose", "experiment", "sweep", "report"),
+    *("claims", "list", "bench", "completion"),
+)
+GRID = (
+    *("--preset", "--scale", "--tasks", "--algorithms", "--seeds"),
+    *("--jobs", "--out", "--dry-run"),
 )
 OPTIONS = {
     "train": (
         *("--task", "--env", "--preset", "--seed", "--budget", "--negative-costs", "--cost"),
         *("--horizon", "--discounted", "--out", "--warmup", "--init-from", "--log", "--quiet"),
     ),
-    "resume": ("--env", "--warmup", "--log", "--quiet"),
+    "resume": ("--steps", "--env", "--warmup", "--log", "--quiet"),
     "evaluate": ("--episodes", "--step", "--seed", "--env", "--video", "--json"),
     "export": ("--step", "--env"),
     "diagnose": ("--episodes", "--seed", "--env"),
+    "experiment": GRID,
+    "sweep": (*GRID, "--file"),
     "report": ("--out", "--log-steps"),
     "bench": ("--algorithm", "--env", "--batch-sizes", "--environments", "--epochs", "--json"),
 }
@@ -60,9 +66,13 @@ def _all(before: list[str]) -> list[str]:
     command, previous = before[0], before[-1]
     if command == "completion":
         return list(SCRIPTS)
-    if (command == "train" and len(before) == 1) or previous == "--algorithm":
+    if (command == "train" and len(before) == 1) or previous in ("--algorithm", "--algorithms"):
         return list(ALGORITHMS)
-    if previous in ("--task", "--env"):
+    if command == "experiment" and len(before) == 1:
+        from prudent.experiments.command import EXPERIMENTS
+
+        return list(EXPERIMENTS)
+    if previous in ("--task", "--env", "--tasks"):
         return list(TASKS)
     if command != "train" or len(before) < 2 or before[1] not in ALGORITHMS:
         return list(OPTIONS.get(command, ()))

@@ -1,1 +1,1 @@
-"""Runs and the values they take on each task."""
+"""Many runs at once: grids of them as data, and what runs them."""

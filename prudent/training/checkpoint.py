@@ -176,6 +176,8 @@ class Expected(NamedTuple):
 
     mark: str
     parts_of_run: Mapping[str, str] | None  # None where nobody asks
+    # The same by mark, of checkpoints from before the run was prolonged.
+    earlier: Mapping[str, Mapping[str, str]]
 
 
 def load_newest(
@@ -185,15 +187,18 @@ def load_newest(
     *,
     with_replay: bool = True,
     parts_of_run: Mapping[str, str] | None = None,
+    earlier: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Found | None:
     """The newest whole checkpoint of the run with this mark; None where it has none yet.
+
+    `parts_of_run` and `earlier` are of `record.run_checksums` and `record.earlier_checksums`.
 
     Damaged ones are named and passed over. If none is whole, the newest that lacks nothing but
     rows of the replay is used without them. If there is none of those either, that is an error.
     """
     manifests = manifests_in(folder / "checkpoints")[::-1]
     segments = replay_folder(folder) if with_replay else None
-    expected = Expected(mark, parts_of_run)
+    expected = Expected(mark, parts_of_run, earlier or {})
     complaints = []
     attempts = [(path, False) for path in manifests]
     if with_replay:
@@ -236,14 +241,15 @@ def read_checkpoint(
     path: Path, expected: Expected, segments: Path | None, without_lost_rows: bool
 ) -> Found:
     manifest = read_manifest(path)
-    if manifest.run != expected.mark:
+    if manifest.run != expected.mark and manifest.run not in expected.earlier:
         raise DamagedCheckpoint(
             f"it is of another run ({manifest.run}, this one is {expected.mark})"
         )
     if path.stem != f"step-{manifest.step:09d}":
         raise DamagedCheckpoint(f"it is the checkpoint of step {manifest.step}, renamed")
+    parts = expected.earlier.get(manifest.run, expected.parts_of_run)
     for name, written in manifest.parts_of_run.items():
-        if expected.parts_of_run is not None and expected.parts_of_run.get(name) != written:
+        if parts is not None and parts.get(name) != written:
             raise DamagedCheckpoint(f"run.json was altered since (its {name}); restore it")
     arrays = read_arrays(path.with_suffix(".safetensors"), manifest.arrays)
     kept = Kept([], [])

@@ -20,7 +20,7 @@ from prudent.files import INITIAL, checksum, read_regular, write_atomically
 from prudent.pieces.types import Spec
 from prudent.training.checkpoint import DamagedCheckpoint, load_newest, named_leaves
 from prudent.training.learner import build_for
-from prudent.training.record import run_checksums
+from prudent.training.record import earlier_checksums, run_checksums
 from prudent.training.stored import read_stored
 
 LARGEST = 2**36  # bytes
@@ -64,7 +64,10 @@ def policy_of_run(folder: Path) -> dict[str, np.ndarray]:
     """The arrays with which another run's newest policy acts."""
     stored = read_stored(folder)
     parts = run_checksums(folder)
-    found = load_newest(folder, stored.mark, print, with_replay=False, parts_of_run=parts)
+    earlier = earlier_checksums(folder)
+    found = load_newest(
+        folder, stored.mark, print, with_replay=False, parts_of_run=parts, earlier=earlier
+    )
     if found is None:
         raise ValueError(f"init_from: {folder} has no checkpoint yet")
     state = {name.removeprefix("state/"): array for name, array in found.arrays.items()}

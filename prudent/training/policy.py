@@ -25,7 +25,7 @@ from prudent.training.evaluate import (
     run_in_turns,
 )
 from prudent.training.learner import build_for
-from prudent.training.record import run_checksums
+from prudent.training.record import earlier_checksums, run_checksums
 from prudent.training.stored import StoredRun
 
 TOGETHER = 10  # environments that are stepped together
@@ -109,7 +109,10 @@ def load_policy(folder: Path, stored: StoredRun, step: int | None) -> Policy:
         state = fill(template, read_snapshot(folder, step), prefix="", strict=False)
         return Policy(algorithm, state, recorded, step)
     parts = run_checksums(folder)
-    found = load_newest(folder, stored.mark, complain, with_replay=False, parts_of_run=parts)
+    earlier = earlier_checksums(folder)
+    found = load_newest(
+        folder, stored.mark, complain, with_replay=False, parts_of_run=parts, earlier=earlier
+    )
     if found is None:
         raise ValueError(f"{folder}: no checkpoint yet; the run has not finished its warm-up")
     state = fill(template, found.arrays, prefix="state/")

@@ -7,12 +7,13 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from prudent.configs import Run, run_to_json
+from prudent.configs import Run, identity_of, run_to_json
 from prudent.files import (
     CannotWrite,
     canonical_json,
@@ -27,7 +28,7 @@ from prudent.files import (
     write_atomically,
     writing,
 )
-from prudent.training.stored import FORMATS
+from prudent.training.stored import FORMATS, earlier_fields, mark_of
 
 PACKAGES = ("prudent", "jax", "jaxlib", "optax", "numpy", "gymnasium", "mujoco", "safetensors")
 LARGEST_RECORD = 2**24  # bytes of a run.json
@@ -56,18 +57,36 @@ def run_checksums(folder: Path) -> dict[str, str]:
     `spec` is what the algorithm knew of its environment, `settings` the run without its preset's
     name, which decides nothing.
     """
+    with reading_record(folder) as content:
+        return {} if content is None else parts_of(content, content["run"])
+
+
+def earlier_checksums(folder: Path) -> dict[str, dict[str, str]]:
+    """The same for checkpoints from before the run was prolonged, by the mark they carry."""
+    with reading_record(folder) as content:
+        return {
+            mark_of(identity_of(fields), fields["seed"]): parts_of(content or {}, fields)
+            for fields in ([] if content is None else earlier_fields(content))
+        }
+
+
+@contextmanager
+def reading_record(folder: Path) -> Iterator[dict[str, Any] | None]:
+    """All of `run.json`, None where it is not there; what is wrong with it is told."""
     path = folder / "run.json"
-    if not os.path.lexists(path):
-        return {}
     try:
-        content = json.loads(read_regular(path, LARGEST_RECORD))
-        settings = {name: value for name, value in content["run"].items() if name != "preset"}
-        parts = {"settings": settings}
-        if "spec" in content:
-            parts["spec"] = content["spec"]
-        return {name: checksum(canonical_json(part)) for name, part in parts.items()}
+        found = os.path.lexists(path)
+        yield json.loads(read_regular(path, LARGEST_RECORD)) if found else None
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path} is not a run record this version reads ({error})") from None
+
+
+def parts_of(content: dict[str, Any], fields: dict[str, Any]) -> dict[str, str]:
+    settings = {name: value for name, value in fields.items() if name != "preset"}
+    parts = {"settings": settings}
+    if "spec" in content:
+        parts["spec"] = content["spec"]
+    return {name: checksum(canonical_json(part)) for name, part in parts.items()}
 
 
 class Lines:

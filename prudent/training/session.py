@@ -28,7 +28,7 @@ from prudent.training.checkpoint import (
 from prudent.training.evaluate import Accounting, accounting_of
 from prudent.training.initial import with_initial_policy
 from prudent.training.learner import Learner
-from prudent.training.record import Lines, run_checksums
+from prudent.training.record import Lines, earlier_checksums, run_checksums
 from prudent.training.replay import Replay
 from prudent.training.reporter import Reporter
 
@@ -128,7 +128,8 @@ def find_checkpoint(place: Place) -> Found | None:
     hold nothing.
     """
     folder, parts = place.folder, run_checksums(place.folder)
-    found = load_newest(folder, place.mark, place.reporter.say, parts_of_run=parts)
+    earlier = earlier_checksums(folder)
+    found = load_newest(folder, place.mark, place.reporter.say, parts_of_run=parts, earlier=earlier)
     progress = folder / "progress.jsonl"
     if found is None and progress.exists() and progress.read_bytes().count(b"\n") > 1:
         raise DamagedCheckpoint(

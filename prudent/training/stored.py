@@ -18,6 +18,16 @@ class StoredRun(NamedTuple):
     content: dict[str, Any]  # all of run.json
 
 
+def with_steps(fields: dict[str, Any], steps: int) -> dict[str, Any]:
+    """A run's stored fields, had it been given that many steps."""
+    return {**fields, "schedule": {**fields["schedule"], "steps": steps}}
+
+
+def earlier_fields(content: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a run's stored fields were each time before it was prolonged."""
+    return [with_steps(content["run"], steps) for steps in content.get("earlier_steps", [])]
+
+
 def mark_of(identity: str, seed: int) -> str:
     return f"{identity}-seed-{seed}"
 

@@ -1,0 +1,257 @@
+"""Runs in processes of their own, several at once.
+
+A run is described to its process by a file; `run_job` is what the process does with it, and any
+other engine does the same. Whatever happens to one run, the others go on.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from prudent.api import Extras, resume, start
+from prudent.backend import ONE_THREAD
+from prudent.configs import Run, run_to_json
+from prudent.experiments.existing import last_lines, state_of
+from prudent.files import CannotWrite, to_json, write_atomically
+from prudent.tasks import TASKS
+from prudent.training.stored import FORMATS, read_stored, run_from_json
+
+ELSEWHERE = 75  # a run's process found that another one writes it
+POLL_SECONDS = 0.1
+REFRESH_SECONDS = 1.0
+
+Stage = Literal["waiting", "running", "finished", "failed", "stopped", "elsewhere"]
+
+
+# By exit code; one that is interrupted before it can answer ends by the signal itself.
+STAGES: dict[int, Stage] = {
+    0: "finished",
+    130: "stopped",
+    -signal.SIGINT: "stopped",
+    ELSEWHERE: "elsewhere",
+}
+
+
+class Job(NamedTuple):
+    run: Run
+    folder: Path
+    name: str  # in words, for people
+    key: str  # in a file's name
+
+
+@dataclass
+class Progress:
+    """How a job stands. `line` is the newest of its progress.jsonl."""
+
+    job: Job
+    stage: Stage = "waiting"
+    line: dict[str, Any] | None = None
+    began: float | None = None  # when this grid began with it, by the monotonic clock
+    first_step: int = 0  # where it was then
+    error: str | None = None
+
+    @property
+    def step(self) -> int:
+        return max(0, int(self.line["step"])) if self.line else 0
+
+    def seconds_left(self) -> float | None:
+        """By what was done since this grid began with it."""
+        if self.stage != "running" or self.began is None or self.step <= self.first_step:
+            return None
+        rate = (time.monotonic() - self.began) / (self.step - self.first_step)
+        return rate * (self.job.run.schedule.steps - self.step)
+
+
+Show = Callable[[Sequence[Progress]], None]
+
+
+def write_job(path: Path, job: Job) -> None:
+    content = {"format": FORMATS[-1], "run": run_to_json(job.run), "folder": str(job.folder)}
+    write_atomically(path, (to_json(content, indent=2) + "\n").encode())
+
+
+class Described(NamedTuple):
+    run: Run
+    folder: Path
+
+
+def read_job(path: Path) -> Described:
+    try:
+        content = json.loads(path.read_text())
+        run = run_from_json(content["run"], content["format"])
+        return Described(run, Path(content["folder"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} describes no run ({error})") from None
+
+
+def run_job(run: Run, folder: Path) -> None:
+    """Start the run, or go on with it if its folder has begun it: the same on every engine."""
+    if not (folder / "run.json").exists():
+        start(run, TASKS[run.task], folder, Extras())
+    else:
+        resume(folder)
+
+
+def command(description: Path) -> list[str]:
+    return [sys.executable, "-m", "prudent", "run-one", str(description)]
+
+
+def usable_cores() -> list[int]:
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+class Ended(NamedTuple):
+    standings: list[Progress]
+    interrupted: bool
+
+
+class Child(NamedTuple):
+    process: subprocess.Popen[bytes]
+    errors: Path  # what it writes to stderr
+    core: int | None
+
+
+def run_locally(jobs: Sequence[Job], at_once: int, notes: Path, show: Show) -> Ended:
+    """Run all jobs, `at_once` of them at a time. Descriptions, output and errors go into `notes`.
+
+    SIGINT and SIGTERM let the runs save and stop; a second one stops them at once.
+    """
+    notes.mkdir(parents=True, exist_ok=True)
+    standings = [Progress(job) for job in jobs]
+    waiting = list(standings)
+    children: list[tuple[Progress, Child]] = []
+    cores = usable_cores()
+    # Each on a core of its own, if all are used; else others may want those we would choose.
+    free: list[int | None] = [*cores] if at_once == len(cores) > 1 else [None] * at_once
+    shown_at = -REFRESH_SECONDS
+    with stop_requests() as requests:
+        told = 0
+        try:
+            while children or (waiting and not requests):
+                while waiting and free and not requests:
+                    standing = waiting.pop(0)
+                    if not done_meanwhile(standing):
+                        children.append((standing, begin(standing, notes, free.pop())))
+                if len(requests) > told:
+                    told = len(requests)
+                    interrupt(child for _, child in children)
+                time.sleep(POLL_SECONDS)
+                for standing, child in [c for c in children if c[1].process.poll() is not None]:
+                    children.remove((standing, child))
+                    free.append(child.core)
+                    end(standing, child, notes)
+                if time.monotonic() - shown_at >= REFRESH_SECONDS:
+                    refresh(standings)
+                    show(standings)
+                    shown_at = time.monotonic()
+        finally:
+            interrupt(child for _, child in children)
+            for _, child in children:
+                child.process.wait()
+    for standing in standings:
+        if standing.stage == "elsewhere":
+            done_meanwhile(standing)
+    refresh(standings)
+    show(standings)
+    return Ended(standings, bool(requests))
+
+
+def done_meanwhile(standing: Progress) -> bool:
+    """Whether somebody else has finished the run since it was planned."""
+    folder = standing.job.folder
+    if (folder / "run.json").exists() and is_finished(folder):
+        standing.stage, standing.line = "finished", None
+        return True
+    return False
+
+
+def is_finished(folder: Path) -> bool:
+    try:
+        return state_of(folder, read_stored(folder).run).state == "finished"
+    except (ValueError, OSError):
+        return False  # its own process will say what is wrong
+
+
+def begin(standing: Progress, notes: Path, core: int | None) -> Child:
+    job = standing.job
+    description = notes / f"{job.key}.json"
+    errors = notes / f"{job.key}.{os.getpid()}.stderr"
+    try:
+        write_job(description, job)
+        environment = {**ONE_THREAD, **os.environ}
+        with (notes / f"{job.key}.log").open("ab") as output, errors.open("wb") as complaints:
+            process = subprocess.Popen(
+                command(description),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=complaints,
+                env=environment,
+                start_new_session=True,  # Ctrl-C is ours to pass on, once
+            )
+    except OSError as error:
+        raise CannotWrite(f"{notes} cannot be written: {error.strerror or error}") from error
+    if core is not None and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(process.pid, {core})  # threads it starts later inherit it
+    lines = last_lines(job.folder)
+    standing.stage, standing.began = "running", time.monotonic()
+    standing.first_step = max(0, lines[-1]["step"]) if lines else 0
+    return Child(process, errors, core)
+
+
+def end(standing: Progress, child: Child, notes: Path) -> None:
+    """Keep what the run's process had to say, if it failed."""
+    code = child.process.returncode
+    kept = notes / f"{standing.job.key}.error.txt"
+    refresh([standing])
+    standing.stage = STAGES.get(code, "failed")
+    if standing.stage == "failed":
+        os.replace(child.errors, kept)
+        said = kept.read_text(errors="replace").strip().splitlines()
+        killed = f"ended by signal {-code}" if code < 0 else f"ended with code {code}"
+        standing.error = f"{said[-1] if said else killed} (all of it: {kept})"
+        return
+    child.errors.unlink(missing_ok=True)
+    if standing.stage == "finished":
+        kept.unlink(missing_ok=True)
+
+
+def refresh(standings: Sequence[Progress]) -> None:
+    for standing in standings:
+        if standing.stage == "running" or standing.line is None:
+            lines = last_lines(standing.job.folder)
+            standing.line = lines[-1] if lines else standing.line
+
+
+def interrupt(children: Iterator[Child]) -> None:
+    for child in children:
+        if child.process.poll() is None:
+            child.process.send_signal(signal.SIGINT)
+
+
+@contextmanager
+def stop_requests() -> Iterator[list[int]]:
+    """The signals that asked to stop, as they arrive."""
+    found: list[int] = []
+    try:
+        previous = {
+            number: signal.signal(number, lambda number, frame: found.append(number))
+            for number in (signal.SIGINT, signal.SIGTERM)
+        }
+    except ValueError:  # not the main thread: signals are somebody else's
+        yield found
+        return
+    try:
+        yield found
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
