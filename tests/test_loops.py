@@ -326,6 +326,28 @@ def test_a_run_that_lacks_its_log_does_not_go_on(tmp_path):
         open_off_policy(place(run, varied(), tmp_path), Warmup())
 
 
+def test_snapshots_and_evaluations_at_their_multiples_and_at_the_end(tmp_path):
+    run = run_of(varied(), snapshot_every=25, evaluate_every=35, checkpoint_every=45)
+    train_off_policy(run, varied(), tmp_path)
+    snapshots = sorted(p.stem for p in (tmp_path / "snapshots").glob("*"))
+    assert snapshots == ["step-000000025", "step-000000050", "step-000000060"]
+    assert [line["step"] for line in read(tmp_path / "progress.jsonl")] == [0, 35, 60]
+    saved = sorted(p.stem for p in (tmp_path / "checkpoints").glob("*.json"))
+    assert saved == [f"step-{WARMUP + 45:09}", f"step-{WARMUP + 60:09}"]
+
+
+def test_a_window_over_the_last_episodes(calls, tmp_path):
+    train_on_policy(on_policy_run(varied(), cost_window=3), varied(), tmp_path)
+    costs = [e["cost"] for e in read(tmp_path / "episodes.jsonl")]
+    assert float(calls.rows[-1].violation) == pytest.approx(np.mean(costs[-3:]) - 4.0, rel=1e-5)
+
+
+def test_updates_are_due_after_the_warm_up_only():
+    schedule = run_of(varied()).schedule
+    assert not any(off_policy.updates_due(schedule, step, 0) for step in (-3, -2, -1))
+    assert off_policy.updates_due(schedule, 0, 0)
+
+
 # Stopping and going on
 
 

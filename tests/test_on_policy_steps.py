@@ -308,7 +308,7 @@ UNEQUAL = {
     "trace_decay": 0.95, "cost_trace_decay": 0.8, "policy_learning_rate": 2e-2,
     "critic_learning_rate": 1e-3, "critic_weight_decay": 2e-3, "max_gradient_norm": 0.7,
     "max_critic_gradient_norm": 30.0, "clip": 0.15, "damping": 0.2, "initial_log_std": -0.3,
-    "multiplier_learning_rate": 0.04, "initial_multiplier": 0.02, "derivative_delay": 1,
+    "multiplier_learning_rate": 0.04, "initial_multiplier": 0.02, "derivative_delay": 2,
     "proportional_gain": 0.3, "integral_gain": 0.05, "derivative_gain": 0.2, "smoothing": 0.6,
     "barrier_strength": 0.02, "barrier_cap": 0.9, "largest_multiplier": 1.5,
 }  # fmt: skip

@@ -140,8 +140,10 @@ class Copy(NamedTuple):
         except subprocess.TimeoutExpired:
             return Outcome(False, "took too long", time.monotonic() - began)
         lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        if done.returncode < 0:  # a signal that nobody caught
+            return Outcome(False, f"killed by signal {-done.returncode}", time.monotonic() - began)
         # 0: all passed, 1: some failed, 2: interrupted by an error while collecting.
-        if done.returncode not in (0, 1, 2):
+        if done.returncode > 2:
             sys.exit(f"pytest could not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
         said = lines[0] if lines else done.stdout[-300:]
         return Outcome(done.returncode == 0, said, time.monotonic() - began)
