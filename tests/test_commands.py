@@ -135,8 +135,9 @@ def test_report_and_resume_hand_on_what_they_were_told(monkeypatch, capsys):
     assert drawn == [({"label": [Path("a"), Path("b")]}, Path("p.png"), True)]
     assert "the table\n\npicture: p.png" in capsys.readouterr().out
     monkeypatch.setattr(api, "resume", lambda folder, **options: resumed.append((folder, options)))
-    run_command(monkeypatch, "resume", "a", "--quiet", "--log", "wandb", "--env", "m:f")
-    handed_on = {"env": "m:f", "warmup": None, "log": ("wandb",), "quiet": True}
+    given = ("--log", "wandb", "--env", "m:f", "--steps", "9")
+    run_command(monkeypatch, "resume", "a", "--quiet", *given)
+    handed_on = {"steps": 9, "env": "m:f", "warmup": None, "log": ("wandb",), "quiet": True}
     assert resumed == [(Path("a"), handed_on)]
 
 
