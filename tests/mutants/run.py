@@ -45,7 +45,7 @@ TESTS = {
     "prudent/algorithms/presets.py": "test_settings_table",
     "prudent/algorithms/on_policy_presets.py": "test_settings_table",
     "prudent/pieces/": f"test_on_policy_pieces {ON_POLICY}",
-    "prudent/pieces/on_policy_actor_critic.py": "test_seams test_on_policy_steps test_settings_felt",
+    "prudent/pieces/on_policy_actor_critic.py": f"test_seams {ON_POLICY}",
     "prudent/pieces/critics.py": "test_seams test_cal_step test_wcsac_step test_identities",
     "prudent/pieces/networks.py": "test_settings_table test_on_policy_pieces test_cal_step",
     "prudent/pieces/policies.py": "test_settings_table test_on_policy_pieces test_cvpo",
@@ -74,7 +74,7 @@ TESTS = {
     "prudent/training/stored.py": "test_commands test_errors test_schedule test_resume",
     "prudent/training/warmup.py": "test_warmup test_seams",
     "prudent/tasks/": "test_seams test_commands test_tasks test_environments test_settings_table",
-    "prudent/tasks/costs.py": "test_environments",
+    "prudent/tasks/costs.py": "test_seams test_environments",
     "prudent/tasks/adapter.py": "test_seams test_environments test_errors",
     "prudent/tasks/navigation/": "test_seams navigation",
 }
