@@ -158,6 +158,17 @@ def test_the_probe_looks_at_everything(quantity, monkeypatch):
         probe(varied())
 
 
+def test_a_cost_that_is_named_goes_before_the_one_that_is_there(monkeypatch):
+    real = Varied.step
+    monkeypatch.setattr(
+        Varied, "step", lambda self, a: (*real(self, a)[:4], {"cost": 1.0, "other": 7.0})
+    )
+    environment = open_environment(find_task("named", Varied, 1.0, HORIZON, cost="other"))
+    environment.reset(0)
+    assert environment.step(np.zeros(1)).cost == 7.0
+    environment.close()
+
+
 def test_a_horizon_and_a_budget_of_ones_own_for_our_tasks():
     task = find_task("orbit", None, budget=3.0, horizon=7, discounted=True)
     assert (task.horizon, task.constraint.budget, task.constraint.discounted) == (7, 3.0, True)
@@ -254,6 +265,8 @@ def test_every_pass_takes_every_row_in_an_order_of_its_own():
     orders = [part[part >= 0].tolist() for part in np.asarray(seen).reshape(passes, -1)]
     assert [sorted(order) for order in orders] == [list(range(rows))] * passes
     assert len({tuple(order) for order in orders}) == passes
+    first, second, third = orders  # nor does one lot shuffle them again and again
+    assert [first.index(row) for row in second] != [second.index(row) for row in third]
     other, _ = run(lambda state: jnp.zeros(()), key=1)[0]
     assert (np.asarray(other) != np.asarray(seen)).any()
 
