@@ -79,7 +79,7 @@ class CostEstimate(NamedTuple):
 
     mean: jax.Array  # [B], discounted
     spread: jax.Array  # [B], a standard deviation, which it may add; 0 where it knows none
-    conservative: jax.Array  # [B], what its constraint is held against
+    conservative: jax.Array  # [B], what its constraint is compared with
 
 
 class Algorithm(NamedTuple):
@@ -93,7 +93,7 @@ class Algorithm(NamedTuple):
     # state, data (Minibatches or a Rollout), key -> state, metrics
     update: Callable[[Any, Any, jax.Array], tuple[Any, Metrics]]
     network: Callable[[Any], PolicyNetwork]  # state -> what acts greedily
-    # state, observation [B, obs], action in [-1, 1] [B, act]
+    # state, observations and actions in [-1, 1], one of each per row
     cost_estimate: Callable[..., CostEstimate] | None = None
 
 
