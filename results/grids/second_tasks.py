@@ -1,0 +1,11 @@
+"""A second member of each family of tasks: with and without the conservative augmented Lagrangian."""
+
+from prudent.experiments.grid import Grid
+
+GRID = Grid(
+    tasks=("halfcheetah-velocity", "car-button1"),
+    algorithms=("cal", "sac-lag"),
+    seeds=range(2),
+    steps=60_000,
+    preset="head",
+)
