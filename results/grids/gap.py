@@ -1,5 +1,5 @@
-"""Fig. 2 and 3, smaller: a single critic, conservatism, and conservatism in an augmented Lagrangian,
-with a snapshot every 5000 steps for the oracle (`prudent diagnose`).
+"""Fig. 2 and 3, smaller: one cost critic, conservative ones, and these in an augmented Lagrangian.
+There is a snapshot every 5000 steps, for the oracle (`prudent diagnose`).
 """
 
 from prudent.experiments.grid import Grid, Variant

@@ -1,4 +1,4 @@
-"""A second member of each family of tasks: with and without the conservative augmented Lagrangian."""
+"""A second member of each family of tasks: CAL, and SAC-Lag without its two ideas."""
 
 from prudent.experiments.grid import Grid
 
