@@ -17,10 +17,16 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from prudent.report.diagnostics import read_diagnostics
+from prudent.report import folders
 from prudent.report.groups import distinct, identity, settings_of
-from prudent.report.records import GREEDY, Record, read_record, training_costs
-from prudent.report.stored import RUN, Entry, Say, note
+from prudent.report.records import (
+    GREEDY,
+    Record,
+    steps_done,
+    steps_planned,
+    training_costs,
+)
+from prudent.report.stored import Entry, Say, note
 from prudent.statistics import (
     FEWEST_SEEDS,
     LEVEL,
@@ -94,22 +100,15 @@ class Finding(NamedTuple):
 
 
 def collect(paths: Iterable[Path], say: Say = note) -> list[Evidence]:
-    """The runs below these paths; what cannot be read is said and left out."""
-    found: list[Evidence] = []
-    for file in sorted({f for path in paths for f in path.rglob(RUN)}):
-        try:
-            evidence = Evidence(read_record(file.parent, say), read_diagnostics(file.parent))
-        except ValueError as error:
-            say(str(error))
-            continue
-        reached = max([line["step"] for line in evidence.record.progress], default=0)
-        planned = evidence.setting("schedule.steps")
+    """The runs below these paths; what cannot be read or is not done is said and left out."""
+    whole: list[Record] = []
+    for record in folders.collect(paths, say):
+        reached, planned = steps_done(record), steps_planned(record)
         if planned is None or reached < planned:
-            say(f"{file.parent}: {reached} steps of {planned or 0:.0f} are done; left out")
+            say(f"{record.folder}: {reached} steps of {planned or 0:.0f} are done; left out")
         else:
-            found.append(evidence)
-    once = {record.folder for record in distinct([run.record for run in found], say)}
-    return [run for run in found if run.record.folder in once]
+            whole.append(record)
+    return [Evidence(record, list(record.diagnostics)) for record in distinct(whole, say)]
 
 
 def judge(claims: Sequence[Claim], runs: Sequence[Evidence]) -> list[Finding]:

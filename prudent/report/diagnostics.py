@@ -2,17 +2,17 @@
 
 from pathlib import Path
 
-from prudent.report.stored import Entry, damaged, find, read_lines, require
+from prudent.report.stored import Entry, Say, damaged, find, note, read_lines, require
 
 DIAGNOSTICS, FORMAT = "diagnostics.jsonl", 1
 
 
-def read_diagnostics(folder: Path) -> list[Entry]:
+def read_diagnostics(folder: Path, say: Say = note) -> list[Entry]:
     """One line per snapshot, by step; none where there is no file."""
     path = find(folder, DIAGNOSTICS)
     if path is None:
         return []
-    lines = read_lines(path)
+    lines = read_lines(path, say)
     for number, line in enumerate(lines, 1):
         where = f"{path}:{number}"
         require(where, line, {"step": "a whole number", "snapshot": "a string"})

@@ -1,6 +1,6 @@
 """One run folder as data: its settings, its evaluations, its training episodes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from prudent.report.stored import (
     Say,
     damaged,
     find,
+    is_number,
     note,
     read_lines,
     read_object,
@@ -32,6 +33,7 @@ class Record(NamedTuple):
     episodes: list[dict[str, Any]]
     folder: Path
     format: int  # of run.json: which settings `run` stores
+    diagnostics: Sequence[dict[str, Any]] = ()  # as `folders.collect` adds them
 
 
 RUN_FIELDS = {
@@ -103,10 +105,41 @@ def kinds(records: Sequence[Record]) -> list[str]:
 
 
 def curve(records: Sequence[Record], name: str, kind: str = GREEDY) -> Curve:
-    shared = set.intersection(*({line["step"] for line in r.progress} for r in records))
-    steps = sorted(shared)
-    values = [[line[kind][name] for line in r.progress if line["step"] in shared] for r in records]
-    return Curve(np.array(steps, int), np.array(values, float))
+    return together([{line["step"]: line[kind][name] for line in r.progress} for r in records])
+
+
+def training_curve(records: Sequence[Record], name: str) -> Curve:
+    """Of a number that training kept, such as `ensemble_spread`; where it has it."""
+    found = ({line["step"]: line.get("training", {}) for line in r.progress} for r in records)
+    return together([numbers(lines, name) for lines in found])
+
+
+def diagnostics_curve(records: Sequence[Record], name: str) -> Curve:
+    """Of a number that `prudent diagnose` measured at snapshots, such as `gap`; where it has it."""
+    found = ({line["step"]: line for line in record.diagnostics} for record in records)
+    return together([numbers(lines, name) for lines in found])
+
+
+def numbers(lines: Mapping[int, Mapping[str, Any]], name: str) -> dict[int, float]:
+    return {step: line[name] for step, line in lines.items() if is_number(line.get(name))}
+
+
+def together(by_step: Sequence[Mapping[int, float]]) -> Curve:
+    """One row per seed, of the steps that all of them have."""
+    steps = sorted(set.intersection(*map(set, by_step)))
+    values = [[numbers[step] for step in steps] for numbers in by_step]
+    return Curve(np.array(steps, int), np.array(values, float).reshape(len(by_step), len(steps)))
+
+
+def steps_done(record: Record) -> int:
+    """As far as it was evaluated."""
+    return int(record.progress[-1]["step"]) if record.progress else 0
+
+
+def steps_planned(record: Record) -> float | None:
+    schedule = record.run.get("schedule")
+    steps: Any = schedule.get("steps") if isinstance(schedule, dict) else None
+    return float(steps) if is_number(steps) else None
 
 
 def training_costs(record: Record) -> np.ndarray:

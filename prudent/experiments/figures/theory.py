@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from prudent.experiments import theory
-from prudent.report.figures import COLOURS
+from prudent.report.looks import COLOURS
 
 BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[5]
 FORMATS = ("png", "svg")

@@ -1,0 +1,47 @@
+"""The runs below some folders, as records; what cannot be read is said, and the rest is shown."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from prudent.report.diagnostics import DIAGNOSTICS, read_diagnostics
+from prudent.report.records import Record, read_record
+from prudent.report.stored import EPISODES, PROGRESS, RUN, Entry, Say, note
+
+TRACES = {RUN, *(name + end for name in (PROGRESS, EPISODES, DIAGNOSTICS) for end in ("", ".gz"))}
+
+
+def collect(paths: Iterable[Path], say: Say = note) -> list[Record]:
+    """Every run at or below these paths, with its diagnostics, in the order of their names."""
+    records = []
+    for folder in run_folders(paths):
+        try:
+            record = read_record(folder, say)
+        except (ValueError, OSError) as error:
+            say(f"left out: {error}")
+            continue
+        records.append(record._replace(diagnostics=diagnostics_of(folder, say)))
+    return records
+
+
+def diagnostics_of(folder: Path, say: Say) -> list[Entry]:
+    """A run is worth showing without them."""
+    try:
+        return read_diagnostics(folder, say)
+    except (ValueError, OSError) as error:
+        say(f"shown without its diagnostics: {error}")
+        return []
+
+
+def run_folders(paths: Iterable[Path]) -> list[Path]:
+    """Folders that hold a run or what is left of one. Links to folders are not followed."""
+    found: dict[Path, None] = {}
+    for path in paths:
+        if not path.is_dir():
+            what = "is not a folder" if path.exists() else "does not exist"
+            raise ValueError(f"{path} {what}; give folders with runs in them")
+        for folder, below, files in os.walk(path):
+            below.sort()
+            if TRACES & set(files):
+                found[Path(folder)] = None
+    return list(found)
