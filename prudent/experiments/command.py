@@ -23,6 +23,8 @@ from prudent.experiments.engines import (
 )
 from prudent.experiments.existing import existing_runs, folder_for
 from prudent.experiments.grid import Grid, Planned, Variant, expand, nameless, over, select
+from prudent.experiments.layout import Layout
+from prudent.experiments.oracle import measure
 from prudent.experiments.speed import (
     STEPS_PER_SECOND,
     UPDATES_PER_SECOND,
@@ -68,6 +70,8 @@ class GridOptions:
 class ExperimentOptions(GridOptions):
     name: Annotated[Name, tyro.conf.Positional]
     """Which figure of the paper."""
+    records: tuple[Path, ...] = ()
+    """Only draw, from the runs below these folders, whatever their settings; run nothing."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,25 @@ def experiment(arguments: list[str]) -> None:
         for path in module.draw(options.out / options.name):
             print(path)
         return
-    run_grid(options.name, chosen(module.GRID, options), options)
+    if options.records:
+        draw_figure(options.name, module.LAYOUT, options.records, options.out)
+        return
+    outcome = run_grid(options.name, chosen(module.GRID, options), options)
+    complete = outcome.complete
+    if outcome.finished:
+        if module.LAYOUT.needs_oracle:
+            complete &= measure(outcome.finished, options.jobs or len(usable_cores()))
+        draw_figure(options.name, module.LAYOUT, outcome.finished, options.out / "figures")
+    if not complete:
+        sys.exit(1)
+
+
+def draw_figure(name: str, layout: Layout, folders: Sequence[Path], out: Path) -> None:
+    from prudent.experiments.drawing import draw
+    from prudent.report.folders import collect
+
+    for path in draw(collect(folders), layout, out, name):
+        print(path)
 
 
 def sweep(arguments: list[str]) -> None:
@@ -98,13 +120,16 @@ def sweep(arguments: list[str]) -> None:
     if options.file is not None:
         if given:
             raise ValueError(f"{', '.join(map(option, given))}: settings stand in {options.file}")
-        run_grid(options.file.stem, chosen(grid_in(options.file), options), options)
+        grid = chosen(grid_in(options.file), options)
+        if not run_grid(options.file.stem, grid, options).complete:
+            sys.exit(1)
         return
     if not options.tasks or not options.algorithms:
         raise ValueError("a sweep needs --tasks and --algorithms, or a --file with a grid")
     variants = with_axes(options.algorithms, given)
     grid = Grid(options.tasks, variants, options.seeds or (0,), preset=options.preset or "paper")
-    run_grid("sweep", grid, options)
+    if not run_grid("sweep", grid, options).complete:
+        sys.exit(1)
 
 
 def chosen(grid: Grid, options: GridOptions) -> Grid:
@@ -232,7 +257,13 @@ def planned_jobs(grid: Grid, options: GridOptions) -> list[Plan]:
     return plans
 
 
-def run_grid(name: str, grid: Grid, options: GridOptions) -> None:
+class Outcome(NamedTuple):
+    finished: list[Path]
+    complete: bool  # nothing failed
+
+
+def run_grid(name: str, grid: Grid, options: GridOptions) -> Outcome:
+    """Run what is missing, and say which of the grid's runs are finished then."""
     plans = planned_jobs(grid, options)
     at_once = options.jobs or len(usable_cores())
     counts = Counter(plan.state for plan in plans)
@@ -240,18 +271,22 @@ def run_grid(name: str, grid: Grid, options: GridOptions) -> None:
     print(f"{name}: {len(plans)} runs, {states}")
     if options.dry_run:
         show_plan(plans, at_once)
-        return
+        return Outcome([], True)
     jobs = [plan.job for plan in plans if plan.state != "finished"]
     if not jobs:
         print(f"nothing is left to run; the runs are below {options.out}")
-        return
+        return Outcome([plan.job.folder for plan in plans], True)
     console = Console(highlight=False, soft_wrap=True)
     with board(console) as show:
         ended = run_locally(jobs, at_once, options.out / "grids" / name, show)
-    conclude(ended, options.out)
+    complete = conclude(ended, options.out)
+    unfinished = {s.job.folder for s in ended.standings if s.stage != "finished"}
+    folders = [plan.job.folder for plan in plans if plan.job.folder not in unfinished]
+    return Outcome(folders, complete)
 
 
-def conclude(ended: Ended, out: Path) -> None:
+def conclude(ended: Ended, out: Path) -> bool:
+    """Say how the runs ended; whether all is well."""
     standings = ended.standings
     print(counted(standings))
     for standing in standings:
@@ -267,8 +302,9 @@ def conclude(ended: Ended, out: Path) -> None:
         sys.exit(130)
     if any(standing.stage in ("failed", "stopped") for standing in standings):
         print(f"prudent: what failed is tried again by: {again}", file=sys.stderr)
-        sys.exit(1)
+        return False
     print(f"the runs are below {out}")
+    return True
 
 
 def show_plan(plans: Sequence[Plan], at_once: int) -> None:

@@ -1,6 +1,7 @@
 """More gradient steps per environment step (UTD), for CAL and for the off-policy baselines."""
 
 from prudent.experiments.grid import Grid, over
+from prudent.experiments.layout import Layout, Panel, Place, Run, among
 
 RATIOS = (1, 10, 20)
 GRID = Grid(
@@ -12,3 +13,11 @@ GRID = Grid(
     ),
     seeds=range(6),
 )
+
+
+def ratios_across(run: Run, panel: Panel) -> Place:
+    ratio = run["schedule"]["updates_per_step"]
+    return Place((run["task"], panel), f"{ratio:g} per step")
+
+
+LAYOUT = Layout(("return", "cost"), among("cal", "sac-pid", "wcsac", "cvpo"), ratios_across)

@@ -1,0 +1,190 @@
+"""A figure in the paper's layout, and its numbers as a table, from the records of runs."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from prudent.experiments.layout import Layout, Panel, Place
+from prudent.files import write_atomically
+from prudent.report import figures
+from prudent.report.groups import evaluated, identity, settings_of
+from prudent.report.looks import looks_of
+from prudent.report.records import GREEDY, Record, diagnostics_curve
+from prudent.report.stored import Say, note
+from prudent.report.tables import final, final_table, with_interval
+
+DRAWN = {
+    "return": figures.draw_return,
+    "cost": figures.draw_cost,
+    "training cost": figures.draw_training_boxes,
+    "gap": figures.draw_gap,
+    "spread": figures.draw_spread,
+}
+FORMATS = (".png", ".svg")
+SIDE = (3.4, 2.7)  # inches of one panel
+Groups = dict[str, list[Record]]
+
+
+class Cell(NamedTuple):
+    """One panel, with the runs that it shows."""
+
+    panel: Panel
+    groups: Groups
+
+
+def draw(
+    records: Sequence[Record], layout: Layout, folder: Path, name: str, say: Say = note
+) -> list[Path]:
+    """Pictures and table of those runs that the layout has lines for, and where they are."""
+    labelled = by_task(evaluated(records, say), layout)
+    if not labelled:
+        raise ValueError(f"there is no run that {name} shows")
+    folder.mkdir(parents=True, exist_ok=True)
+    figure = picture(labelled, layout)
+    paths = [folder / f"{name}{suffix}" for suffix in FORMATS]
+    for path in paths:
+        figures.save(figure, path)
+    table = folder / f"{name}.md"
+    write_atomically(table, tables(labelled, layout).encode())
+    return [*paths, table]
+
+
+def by_task(records: Sequence[Record], layout: Layout) -> dict[str, list[Groups]]:
+    """Runs by task, place and label.
+
+    A line is of one setting only: where runs of several would be drawn as one, somebody must say
+    which of them is meant.
+    """
+    found: dict[str, dict[Place, Groups]] = {}
+    for record in records:
+        label = layout.label(record.run)
+        if label is not None:
+            place = layout.place(record.run, layout.panels[0])
+            groups = found.setdefault(record.run["task"], {}).setdefault(place, {})
+            line = groups.setdefault(label, [])
+            if line and identity(line[0]) != identity(record):
+                raise ValueError(
+                    f"{line[0].folder} and {record.folder} would both be {label!r} on "
+                    f"{record.run['task']}, but differ in {difference(line[0], record)}; "
+                    "give runs of one of them"
+                )
+            line.append(record)
+    return {task: list(places.values()) for task, places in found.items()}
+
+
+def difference(one: Record, other: Record) -> str:
+    """What tells their settings apart, in words."""
+    if one.format != other.format:
+        return f"the format of their records ({one.format} and {other.format})"
+    mine, theirs = settings_of(one), settings_of(other)
+    names = [name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name)]
+    return ", ".join(name.rpartition(".")[2] for name in names)
+
+
+def cells_of(labelled: Mapping[str, Sequence[Groups]], layout: Layout) -> dict[Place, Cell]:
+    found = {}
+    for groups in (groups for places in labelled.values() for groups in places):
+        run = next(iter(groups.values()))[0].run
+        for panel in layout.panels:
+            found[layout.place(run, panel)] = Cell(panel, groups)
+    return found
+
+
+def picture(labelled: Mapping[str, Sequence[Groups]], layout: Layout) -> Any:
+    cells = cells_of(labelled, layout)
+    rows = list(dict.fromkeys(place.row for place in cells))
+    columns = {row: [p.column for p in cells if p.row == row] for row in rows}
+    across = max(map(len, columns.values()))
+    size = (SIDE[0] * across, SIDE[1] * len(rows) + 0.5)
+    looks = looks_of(
+        {label: runs for cell in cells.values() for label, runs in cell.groups.items()}
+    )
+    figure, axes = plt.subplots(
+        len(rows), across, figsize=size, squeeze=False, layout="constrained"
+    )
+    for row, panels in zip(rows, axes, strict=True):
+        for place, panel in zip(columns[row], panels, strict=False):
+            draw_cell(panel, Place(row, place), cells[Place(row, place)], looks)
+        for panel in panels[len(columns[row]) :]:
+            panel.set_axis_off()
+    add_legend(figure, axes.flat)
+    return figure
+
+
+def draw_cell(axes: Any, place: Place, cell: Cell, looks: figures.Looks) -> None:
+    DRAWN[cell.panel](axes, cell.groups, looks)
+    run = next(iter(cell.groups.values()))[0].run
+    where = [run["task"]] if place.column == run["task"] else [run["task"], place.column]
+    where = [part for part in where if part != cell.panel]
+    axes.set_title(figures.literally(": ".join([*where, axes.get_title()])), fontsize=8)
+    axes.tick_params(labelsize=8)
+    axes.xaxis.label.set_size(8)
+
+
+def add_legend(figure: Any, axes: Iterable[Any]) -> None:
+    """One for all panels, above them."""
+    named: dict[str, Any] = {}
+    for panel in axes:
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
+            named.setdefault(label, handle)
+    columns = min(len(named), 6)
+    figure.legend(
+        named.values(), named.keys(), loc="outside upper center", ncols=columns, fontsize=9
+    )
+
+
+def tables(labelled: Mapping[str, Sequence[Groups]], layout: Layout) -> str:
+    """The numbers behind the figure, task by task."""
+    parts = []
+    for task, places in labelled.items():
+        for groups in places:
+            place = layout.place(next(iter(groups.values()))[0].run, layout.panels[0])
+            aside = "" if len(places) == 1 else f", {place.column}"
+            parts.append(f"## {task}{aside}\n")
+            parts += [TABLES[name](groups) + "\n" for name in layout.tables]
+    return "\n".join(parts)
+
+
+def half_cost_table(groups: Mapping[str, Sequence[Record]]) -> str:
+    """How the paper came by its budgets: half of what unconstrained PPO costs in the end."""
+    rows = [
+        "| algorithm | seeds | cost at the end | half of it | budget of the task |",
+        "|---|---|---|---|---|",
+    ]
+    for label, records in groups.items():
+        costs = final(records, "cost", GREEDY)
+        cells = [label, str(len(records)), with_interval(costs), with_interval(costs / 2)]
+        rows.append("| " + " | ".join([*cells, f"{records[0].run['budget']:g}"]) + " |")
+    return "\n".join(rows)
+
+
+def gap_table(groups: Mapping[str, Sequence[Record]]) -> str:
+    """Estimate minus oracle, mean over the snapshots of each half of training and over seeds."""
+    rows = [
+        "| algorithm | seeds | snapshots | gap (A), first half | second half "
+        "| gap (B), first half | second half | coverage |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for label, records in groups.items():
+        snapshots = len(diagnostics_curve(records, "gap").steps)
+        cells = [label, str(len(records)), str(snapshots)]
+        for name in ("gap", "dual_gap"):
+            cells += halves(diagnostics_curve(records, name).values)
+        coverage = diagnostics_curve(records, "coverage").values
+        cells.append(f"{coverage.mean():.0%}" if coverage.size else "-")
+        rows.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
+    return "\n".join(rows)
+
+
+TABLES = {"final": final_table, "gap": gap_table, "half cost": half_cost_table}
+
+
+def halves(values: np.ndarray) -> list[str]:
+    """The mean of each half of the snapshots, with its interval over seeds. [seeds, snapshots]"""
+    if values.shape[1] < 2:
+        return ["-", "-"]
+    middle = values.shape[1] // 2
+    return [with_interval(part.mean(axis=1)) for part in (values[:, :middle], values[:, middle:])]

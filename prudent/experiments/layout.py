@@ -1,0 +1,66 @@
+"""How a figure of the paper is laid out: which panels it has, where each stands, and what its lines
+are called. Data only; `drawing` makes pictures of it.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
+
+from prudent.experiments.grid import NAVIGATION
+
+Run = Mapping[str, Any]  # the settings of one, as run.json stores them
+Panel = Literal["return", "cost", "training cost", "gap", "spread"]
+Table = Literal["final", "gap", "half cost"]
+ORACLE: tuple[Panel, ...] = ("gap",)  # made of what `prudent diagnose` measures
+
+
+class Place(NamedTuple):
+    """Panels with the same row stand side by side, those with the same column below each other."""
+
+    row: tuple[str, ...]
+    column: str
+
+
+class Layout(NamedTuple):
+    panels: tuple[Panel, ...]
+    label: Callable[[Run], str | None]  # of a run's line; None for runs that are none of its own
+    place: Callable[[Run, Panel], Place]
+    tables: tuple[Table, ...] = ("final",)
+
+    @property
+    def needs_oracle(self) -> bool:
+        return any(panel in ORACLE for panel in self.panels)
+
+
+def tasks_down(run: Run, panel: Panel) -> Place:
+    """A row for each task, its panels side by side."""
+    return Place((run["task"],), panel)
+
+
+def tasks_across(run: Run, panel: Panel) -> Place:
+    """A column for each task, its panels below each other; each family of tasks by itself."""
+    family = "navigation" if run["task"] in NAVIGATION else "other"
+    return Place((family, panel), run["task"])
+
+
+NAMES = {
+    "cal": "CAL", "ucb": "UCB", "sac-lag": "SAC-Lag", "sac-pid": "SAC-PIDLag", "wcsac": "WCSAC",
+    "cvpo": "CVPO", "pdo": "PDO", "rcpo": "RCPO", "ipo": "IPO", "crpo": "CRPO", "cup": "CUP",
+    "ppo": "PPO", "ppo-lag": "PPO-Lag", "cppo-pid": "CPPO-PID", "sac": "SAC",
+}  # fmt: skip
+
+
+def name_of(run: Run) -> str:
+    """The algorithm as the paper writes it, and k where that tells runs of UCB apart."""
+    name = NAMES.get(run["algorithm"], str(run["algorithm"]))
+    return f"{name}, k = {run['config']['conservatism']:g}" if name == "UCB" else name
+
+
+def among(*algorithms: str) -> Callable[[Run], str | None]:
+    return lambda run: name_of(run) if run["algorithm"] in algorithms else None
+
+
+def value_of_cal(setting: str, symbol: str) -> Callable[[Run], str | None]:
+    """CAL's runs by the value of one of its settings."""
+    return lambda run: (
+        f"{symbol} = {run['config'][setting]:g}" if run["algorithm"] == "cal" else None
+    )

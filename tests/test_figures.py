@@ -1,0 +1,145 @@
+"""The paper's figures from made-up records: which panels, which lines, which numbers."""
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+from test_claims import BUDGET, FALLING, write
+from test_cli import prudent_command
+
+from prudent.experiments import drawing
+from prudent.experiments.command import EXPERIMENTS
+from prudent.experiments.grid import expand
+from prudent.report.folders import collect
+
+FIGURES = tuple(name for name in EXPERIMENTS if name != "theory")
+COST = np.linspace(0.0, 20.0, 41)
+
+
+def module(name):
+    return import_module(f"prudent.experiments.figures.{name.replace('-', '_')}")
+
+
+def picture(folder, name):
+    """The figure itself, of all runs in the folder."""
+    layout = module(name).LAYOUT
+    labelled = drawing.by_task(collect([folder]), layout)
+    return drawing.picture(labelled, layout)
+
+
+def titles(figure):
+    return [axes.get_title() for axes in figure.axes if axes.axison]
+
+
+def legend(figure):
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_line_of_a_grid_has_a_label_of_its_own(name):
+    from prudent.configs import run_to_json
+
+    found = {}
+    for planned in expand(module(name).GRID):
+        run = run_to_json(planned.run)
+        label = module(name).LAYOUT.label(run)
+        place = module(name).LAYOUT.place(run, "return")
+        assert label is not None
+        found.setdefault((run["task"], place, label), set()).add(planned.variant)
+    assert all(len(variants) == 1 for variants in found.values())
+
+
+def test_underestimation_has_a_row_of_three_for_each_task(tmp_path):
+    for task in ("hopper-velocity", "point-button2"):
+        write(tmp_path, "sac-lag", 0, task, cost=COST, gap=-1.0)
+        write(tmp_path, "ucb", 0, task, cost=COST, gap=1.0, conservatism=2.0)
+        write(tmp_path, "cup", 0, task, cost=COST)  # none of the figure's lines
+    figure = picture(tmp_path, "underestimation")
+    assert titles(figure) == [
+        f"{task}: {panel}"
+        for task in ("hopper-velocity", "point-button2")
+        for panel in ("test return", "test cost per episode", "estimate - oracle")
+    ]
+    assert legend(figure) == ["SAC-Lag", "UCB, k = 2", "budget"]
+    gap = figure.axes[2]
+    drawn = {line.get_label(): line.get_ydata() for line in gap.get_lines()}
+    assert np.all(drawn["SAC-Lag"] == -1.0)
+    assert np.all(drawn["UCB, k = 2"] == 1.0)
+
+
+def test_comparison_has_a_half_for_each_family(tmp_path):
+    for task in ("point-button1", "car-button1", "hopper-velocity"):
+        write(tmp_path, "cal", 0, task, cost=COST, training=[1.0, 2.0, 3.0, 4.0])
+    figure = picture(tmp_path, "off-policy")
+    shown = {}
+    for axes in figure.axes:
+        if axes.axison:
+            place = axes.get_subplotspec()
+            shown[place.rowspan.start, place.colspan.start] = axes.get_title().partition(":")[0]
+    assert [shown.get((row, 0)) for row in range(6)] == ["car-button1"] * 3 + [
+        "hopper-velocity"
+    ] * 3
+    assert [shown.get((row, 1)) for row in range(6)] == ["point-button1"] * 3 + [None] * 3
+
+
+def test_ratios_stand_side_by_side(tmp_path):
+    for ratio in (1, 10, 20):
+        for algorithm in ("cal", "wcsac"):
+            write(tmp_path, algorithm, 0, cost=COST, updates_per_step=ratio)
+    assert titles(picture(tmp_path, "update-ratio")) == [
+        f"point-button2: {ratio} per step: {panel}"
+        for panel in ("test return", "test cost per episode")
+        for ratio in (1, 10, 20)
+    ]
+
+
+def test_lines_are_named_by_what_is_varied(tmp_path):
+    for value in (0.0, 0.5, 2.0):
+        write(tmp_path, "cal", 0, cost=COST, conservatism=value)
+    assert legend(picture(tmp_path, "conservatism")) == ["k = 0", "k = 0.5", "k = 2", "budget"]
+
+
+def test_runs_of_two_settings_are_not_one_line(tmp_path):
+    first = write(tmp_path, "cal", 0, cost=COST, conservatism=0.5, convexity=10.0)
+    second = write(tmp_path, "cal", 0, cost=COST, conservatism=0.5, convexity=100.0)
+    with pytest.raises(ValueError, match="but differ in convexity") as refused:
+        picture(tmp_path, "conservatism")
+    assert str(first) in str(refused.value)
+    assert str(second) in str(refused.value)
+
+
+def test_gap_table_has_the_halves_of_training(tmp_path):
+    for seed, shift in enumerate((0.0, 1.0, 2.0)):
+        gap = np.where(np.arange(41) < 20, -4.0 + shift, 10.0 + shift)
+        write(tmp_path, "sac-lag", seed, cost=COST, gap=gap)
+    layout = module("underestimation").LAYOUT
+    text = drawing.tables(drawing.by_task(collect([tmp_path]), layout), layout)
+    # Three seeds one apart: the mean's interval is 4.303 / sqrt(3) = 2.48 to each side.
+    assert "| SAC-Lag | 3 | 41 | -3.0 [-5.5, -0.5] | 11.0 [8.5, 13.5] | - | - | - |" in text
+
+
+def test_half_of_the_cost_beside_the_budget(tmp_path):
+    write(tmp_path, "ppo", 0, cost=np.full(41, 30.0))
+    layout = module("thresholds").LAYOUT
+    text = drawing.tables(drawing.by_task(collect([tmp_path]), layout), layout)
+    assert f"| PPO | 1 | 30.0 (one seed) | 15.0 (one seed) | {BUDGET:g} |" in text
+
+
+def test_the_command_draws_what_is_there_and_the_same_bytes_again(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for seed in range(2):
+        write(tmp_path, "cal", seed, cost=COST, spread=FALLING, gap=FALLING, conservatism=0.5)
+    written = []
+    for out in ("one", "two"):
+        words = ("experiment", "convexification", "--records", ".", "--out", out)
+        prudent_command(monkeypatch, *words)
+        said = capsys.readouterr().out.splitlines()
+        assert said == [f"{out}/convexification{suffix}" for suffix in (".png", ".svg", ".md")]
+        written.append([(tmp_path / line).read_bytes() for line in said])
+    assert written[0] == written[1]
+
+
+def test_nothing_to_draw_is_said(tmp_path, monkeypatch):
+    write(tmp_path, "ppo", 0, cost=COST)
+    with pytest.raises(SystemExit, match="there is no run that conservatism shows"):
+        prudent_command(monkeypatch, "experiment", "conservatism", "--records", tmp_path)
