@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.lines import Line2D
 
 from prudent.experiments.layout import Layout, Panel, Place
 from prudent.files import write_atomically
@@ -25,6 +26,7 @@ DRAWN = {
 }
 FORMATS = (".png", ".svg")
 SIDE = (3.4, 2.7)  # inches of one panel
+WORD = 1.7  # inches of an entry of the legend
 Groups = dict[str, list[Record]]
 
 
@@ -125,14 +127,20 @@ def draw_cell(axes: Any, place: Place, cell: Cell, looks: figures.Looks) -> None
 
 
 def add_legend(figure: Any, axes: Iterable[Any]) -> None:
-    """One for all panels, above them."""
+    """One for all panels, above them. Sampled evaluations are dotted, which is said once."""
     named: dict[str, Any] = {}
+    sampled = False
     for panel in axes:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
-            named.setdefault(label, handle)
-    columns = min(len(named), 6)
+            if label.endswith(", sampled"):
+                sampled = True
+            else:
+                named.setdefault(label, handle)
+    if sampled:
+        named["dotted: sampled actions"] = Line2D([], [], color="0.4", linestyle=":")
+    columns = max(1, int(figure.get_figwidth() / WORD))
     figure.legend(
-        named.values(), named.keys(), loc="outside upper center", ncols=columns, fontsize=9
+        named.values(), named.keys(), loc="outside upper center", ncols=columns, fontsize=8
     )
 
 

@@ -367,15 +367,14 @@ def of_baseline(name: str) -> tuple[Claim, Claim]:
 
 K, C, E = "config.conservatism", "config.convexity", "config.cost_critics"
 RATIO = "schedule.updates_per_step"
-GAPS = "; prudent diagnose RUN..."
 CLAIMS = (
     Claim("2", "SAC-Lag underestimates its cost", "oracle minus estimate",
-          "prudent experiment underestimation" + GAPS,
+          "prudent experiment underestimation",
           partial(each, named("sac-lag"), mean_gap, -1.0)),
     Claim("2", "SAC-Lag costs more than its budget", "final test cost minus budget",
           "prudent experiment underestimation", partial(each, named("sac-lag"), excess, 1.0)),
     Claim("2", "UCB with k = 2 overestimates its cost", "estimate minus oracle",
-          "prudent experiment underestimation" + GAPS,
+          "prudent experiment underestimation",
           partial(each, named("ucb", conservatism=2.0), mean_gap, 1.0)),
     Claim("3", "CAL oscillates less than UCB of the same k", "oscillation of cost, UCB minus CAL",
           "prudent experiment convexification",
@@ -386,10 +385,10 @@ CLAIMS = (
     Claim("3", "CAL's ensemble comes to agree", "half of the largest spread minus the final one",
           "prudent experiment convexification", partial(each, named("cal"), spread_fallen, 1.0)),
     Claim("3", "CAL's estimate comes to be right", "half of the largest |gap| minus the final one",
-          "prudent experiment convexification" + GAPS,
+          "prudent experiment convexification",
           partial(each, named("cal"), gap_fallen, 1.0)),
     Claim("3", "sparse cost is not overestimated early", "oracle minus estimate, first quarter",
-          "prudent experiment convexification --tasks point-button2" + GAPS,
+          "prudent experiment convexification --tasks point-button2",
           partial(each, named("cal"), early_gap, -1.0), ("point-button2",)),
     Claim("5", "without conservatism CAL breaks its budget", "final test cost minus budget",
           "prudent experiment conservatism",
