@@ -128,9 +128,13 @@ def make_run(algorithm: str, task: Task, preset: str, seed: int, chosen: Setting
 
 
 def default_folder(run: Run, runs: Path = Path("runs")) -> Path:
-    task = "".join(c if c.isalnum() or c in "-_." else "-" for c in run.task)
     setting = f"{run.preset}-{run.identity()}"
-    return runs / task / run.algorithm / setting / f"seed-{run.seed}"
+    return runs / in_a_name(run.task) / run.algorithm / setting / f"seed-{run.seed}"
+
+
+def in_a_name(text: str) -> str:
+    """With what a file's name had better not hold replaced."""
+    return "".join(c if c.isalnum() or c in "-_." else "-" for c in text)
 
 
 def start(run: Run, task: Task, folder: Path, extras: Extras) -> Result:

@@ -351,10 +351,12 @@ def sweep(arguments: list[str]) -> None:
 
 def run_one(arguments: list[str]) -> None:
     """For the engines of grids: the run that a file describes."""
-    from prudent.experiments.engines import ELSEWHERE, read_job, run_job
+    from prudent.experiments.engines import ELSEWHERE, read_job, run_job, stop_with_parent
     from prudent.files import FolderInUse
 
-    if len(arguments) != 1:
+    if arguments[1:] == ["--with-parent"]:
+        stop_with_parent()
+    elif len(arguments) != 1:
         raise ValueError("prudent run-one takes the file that describes a run")
     job = read_job(Path(arguments[0]))
     try:

@@ -23,7 +23,7 @@ from prudent.experiments import engines
 from prudent.experiments.board import board
 from prudent.experiments.command import EXPERIMENTS, with_axes
 from prudent.experiments.existing import existing_runs, folder_for, state_of
-from prudent.experiments.grid import Grid, Variant, expand, nameless, over, select
+from prudent.experiments.grid import Grid, Problem, Variant, expand, nameless, over, select
 from prudent.experiments.speed import hours_left, measured_speeds, speed_of
 from prudent.files import only_writer
 from prudent.report.pack import pack
@@ -34,12 +34,17 @@ SMALL = {
     "hidden": (4,), "steps": 40, "warmup_steps": 12, "batch_size": 8, "updates_per_step": 1,
     "evaluate_every": 10, "checkpoint_every": 5, "evaluation_episodes": 1, "replay_capacity": 100,
 }  # fmt: skip
-FLAGS = [
-    word
-    for name, value in SMALL.items()
-    for word in (f"--{name.replace('_', '-')}", "4" if name == "hidden" else str(value))
-]
-SWEEP = ("sweep", "--algorithms", "cal", "--tasks", "orbit", *FLAGS)
+
+
+def flags(values) -> list[str]:
+    return [
+        word
+        for name, value in values.items()
+        for word in (f"--{name.replace('_', '-')}", "4" if name == "hidden" else str(value))
+    ]
+
+
+SWEEP = ("sweep", "--algorithms", "cal", "--tasks", "orbit", *flags(SMALL))
 
 SG5 = {"point-button1", "point-button2", "car-button1", "car-button2", "point-push1"}
 MJ4 = {"ant-velocity", "halfcheetah-velocity", "hopper-velocity", "humanoid-velocity"}
@@ -233,6 +238,74 @@ def test_a_grid_from_a_file(tmp_path, monkeypatch, capsys):
     ]
 
 
+# Environments of the user's own.
+
+OWN = """
+import gymnasium, numpy
+from gymnasium.spaces import Box
+
+class Walk(gymnasium.Env):
+    observation_space = action_space = Box(-1.0, 1.0, (1,), numpy.float64)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.np_random.uniform(-1, 1, 1), {}
+
+    def step(self, action):
+        near = numpy.clip(action, -1, 1)
+        return near, float(near[0]), False, False, {"cost": 9.0, "toll": abs(float(near[0]))}
+"""
+LIMITS = ("--budget", "3", "--horizon", "10", "--cost", "toll")
+
+
+def test_a_sweep_in_an_environment_of_one_s_own(tmp_path, monkeypatch, capsys):
+    """Run, killed in the middle, gone on with, recognised: all by the name it was given."""
+    (tmp_path / "own.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    words = ("sweep", "--algorithms", "cal", "--env", "own:Walk", *LIMITS, *flags(SMALL))
+    prudent_command(monkeypatch, *words, "--jobs", "1")
+    assert "1 runs: 1 finished" in capsys.readouterr().out
+    [existing] = existing_runs(tmp_path, print).values()
+    run = existing.run
+    assert (run.task, run.budget, run.horizon) == ("own:Walk", 3.0, 10)
+    assert run.cost_source == 'info["toll"]'
+    assert (run.preset, run.discounted) == ("default", False)
+    content = {name: lines(existing.folder / name) for name in ("progress.jsonl", "episodes.jsonl")}
+    # As a run that was stopped: without its last two checkpoints but one.
+    for path in sorted((existing.folder / "checkpoints").glob("step-*"))[2:]:
+        path.unlink()
+    prudent_command(monkeypatch, *words, "--jobs", "1")
+    assert "1 runs, 1 begun" in capsys.readouterr().out
+    assert {name: lines(existing.folder / name) for name in content} == content
+    prudent_command(monkeypatch, *words)
+    assert "nothing is left to run" in capsys.readouterr().out
+
+
+def test_problems_of_a_grid(tmp_path, monkeypatch):
+    (tmp_path / "own_too.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    mine = Problem("own_too:Walk", budget=3.0, horizon=10, cost="toll")
+    grid = Grid(["orbit", Problem("orbit", budget=5.0), mine], ["cal"], [0])
+    assert [(p.run.task, p.run.budget, p.run.horizon) for p in expand(grid)] == [
+        ("orbit", 16.0, 400), ("orbit", 5.0, 400), ("own_too:Walk", 3.0, 10),
+    ]  # fmt: skip
+    for wrong, message in (
+        (Problem("own_too:Walk", horizon=10), "a budget is needed"),
+        (Problem("own_too:Fly", 3.0, 10), "cannot be imported"),
+        (Problem("orbit", cost="toll"), "has a cost of its own"),
+        (mine._replace(cost=abs), "find an environment by its name"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            expand(Grid([wrong], ["cal"], [0]))
+
+
+def test_limits_stand_in_the_file_of_a_grid(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text("")
+    with pytest.raises(SystemExit) as stop:
+        prudent_command(monkeypatch, "sweep", "--file", tmp_path / "mine.py", *LIMITS[:2])
+    assert "--budget: settings stand in" in str(stop.value.code)
+
+
 def test_completion_knows_the_new_commands():
     assert candidates(["sw"]) == ["sweep"]
     assert "off-policy" in candidates(["experiment", "o"])
@@ -248,8 +321,8 @@ def train(folder: Path, seed: int = 0, **values) -> Path:
     return prudent.train("cal", task="orbit", seed=seed, out=folder, quiet=True, **settings).folder
 
 
-def planned(seed: int = 0):
-    return expand(Grid(["orbit"], [Variant("cal", SMALL)], [seed]))[0].run
+def planned(seed: int = 0, **values):
+    return expand(Grid(["orbit"], [Variant("cal", {**SMALL, **values})], [seed]))[0].run
 
 
 @pytest.fixture(scope="module")

@@ -14,16 +14,13 @@ import tyro
 from rich.console import Console
 
 from prudent.algorithms import find_algorithm
+from prudent.api import in_a_name
 from prudent.experiments.board import board, counted
-from prudent.experiments.engines import (
-    Ended,
-    Job,
-    run_locally,
-    usable_cores,
-)
+from prudent.experiments.engines import Ended, Job, Show, run_locally, usable_cores
 from prudent.experiments.existing import existing_runs, folder_for
-from prudent.experiments.grid import Grid, Planned, Variant, expand, nameless, over, select
+from prudent.experiments.grid import Grid, Planned, Problem, Variant, expand, nameless, over, select
 from prudent.experiments.layout import Layout
+from prudent.experiments.on_ray import run_on_ray
 from prudent.experiments.oracle import measure
 from prudent.experiments.speed import (
     STEPS_PER_SECOND,
@@ -59,7 +56,11 @@ class GridOptions:
     seeds: tuple[CountOrZero, ...] = ()
     """These seeds instead of the grid's own."""
     jobs: Count | None = None
-    """Runs at once, each with one thread (default: one per usable core)."""
+    """Runs at once, each with one thread (default: one per usable core; on Ray as many as fit)."""
+    engine: Literal["local", "ray"] = "local"
+    """`local`: processes on this machine; `ray`: tasks of a cluster whose nodes share --out."""
+    address: str | None = None
+    """With --engine ray: HOST:PORT of the cluster's head, or `auto` (default: one of its own)."""
     out: Path = Path("runs")
     """New runs go here; those that stand anywhere below are not run again."""
     dry_run: bool = False
@@ -82,6 +83,21 @@ class SweepOptions(GridOptions):
 
     file: Path | None = None
     """A Python file with a grid of your own: GRID = Grid(...)."""
+    env: tuple[str, ...] = ()
+    """Environments of your own, beside or instead of --tasks: Gymnasium ids or module:callable."""
+    budget: float | None = None
+    """Cost allowed per episode (default: the task's)."""
+    negative_costs: bool = False
+    """Costs can be negative, and so may the budget."""
+    cost: str | None = None
+    """With --env: the entry of `info` that is the cost (default: cost)."""
+    horizon: int | None = None
+    """Steps after which an episode is cut (default: the task's)."""
+    discounted: bool | None = None
+    """Whether an episode's cost is its discounted sum (default: the task's; else a plain sum)."""
+
+
+LIMITS = ("budget", "horizon", "discounted", "cost", "negative_costs")
 
 
 def experiment(arguments: list[str]) -> None:
@@ -117,17 +133,26 @@ def draw_figure(name: str, layout: Layout, folders: Sequence[Path], out: Path) -
 def sweep(arguments: list[str]) -> None:
     parsed = parse(SweepOptions, prog="prudent sweep", args=arguments, return_unknown_args=True)
     options, given = checked(parsed[0]), settings_given(parsed[1])
+    limits = {name: getattr(options, name) for name in LIMITS}
     if options.file is not None:
-        if given:
-            raise ValueError(f"{', '.join(map(option, given))}: settings stand in {options.file}")
+        ours = [
+            name for name in ("env", *LIMITS) if getattr(options, name) not in (None, False, ())
+        ]
+        if given or ours:
+            named = ", ".join(map(option, (*ours, *given)))
+            raise ValueError(f"{named}: settings stand in {options.file}")
         grid = chosen(grid_in(options.file), options)
         if not run_grid(options.file.stem, grid, options).complete:
             sys.exit(1)
         return
-    if not options.tasks or not options.algorithms:
-        raise ValueError("a sweep needs --tasks and --algorithms, or a --file with a grid")
+    problems = [Problem(name, **limits) for name in (*options.tasks, *options.env)]
+    if not problems or not options.algorithms:
+        raise ValueError(
+            "a sweep needs --tasks and --algorithms (or --env and --algorithms), or a --file with "
+            "a grid"
+        )
     variants = with_axes(options.algorithms, given)
-    grid = Grid(options.tasks, variants, options.seeds or (0,), preset=options.preset or "paper")
+    grid = Grid(problems, variants, options.seeds or (0,), preset=options.preset or "paper")
     if not run_grid("sweep", grid, options).complete:
         sys.exit(1)
 
@@ -249,7 +274,7 @@ def planned_jobs(grid: Grid, options: GridOptions) -> list[Plan]:
             run,
             folder_for(run, options.out, found),
             planned.variant,
-            f"{run.task}-{run.algorithm}-{run.identity()}-seed-{run.seed}",
+            f"{in_a_name(run.task)}-{run.algorithm}-{run.identity()}-seed-{run.seed}",
         )
         state, step = (there.state, there.step) if there else ("missing", 0)
         hours = 0.0 if state == "finished" else hours_left(run, step, speed)
@@ -264,6 +289,8 @@ class Outcome(NamedTuple):
 
 def run_grid(name: str, grid: Grid, options: GridOptions) -> Outcome:
     """Run what is missing, and say which of the grid's runs are finished then."""
+    if options.address is not None and options.engine != "ray":
+        raise ValueError("--address names a Ray cluster; it needs --engine ray")
     plans = planned_jobs(grid, options)
     at_once = options.jobs or len(usable_cores())
     counts = Counter(plan.state for plan in plans)
@@ -276,13 +303,19 @@ def run_grid(name: str, grid: Grid, options: GridOptions) -> Outcome:
     if not jobs:
         print(f"nothing is left to run; the runs are below {options.out}")
         return Outcome([plan.job.folder for plan in plans], True)
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
     with board(console) as show:
-        ended = run_locally(jobs, at_once, options.out / "grids" / name, show)
+        ended = run_jobs(jobs, options, options.out / "grids" / name, show)
     complete = conclude(ended, options.out)
     unfinished = {s.job.folder for s in ended.standings if s.stage != "finished"}
     folders = [plan.job.folder for plan in plans if plan.job.folder not in unfinished]
     return Outcome(folders, complete)
+
+
+def run_jobs(jobs: Sequence[Job], options: GridOptions, notes: Path, show: Show) -> Ended:
+    if options.engine == "ray":
+        return run_on_ray(jobs, options.jobs, notes, show, options.address)
+    return run_locally(jobs, options.jobs or len(usable_cores()), notes, show)
 
 
 def conclude(ended: Ended, out: Path) -> bool:

@@ -1,7 +1,7 @@
 """Runs in processes of their own, several at once.
 
 A run is described to its process by a file; `run_job` is what the process does with it, and any
-other engine does the same. Whatever happens to one run, the others go on.
+other engine (see `on_ray`) does the same. Whatever happens to one run, the others go on.
 """
 
 import json
@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,12 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from prudent.api import Extras, resume, start
+from prudent.api import Extras, resume, start, task_of
 from prudent.backend import ONE_THREAD
 from prudent.configs import Run, run_to_json
 from prudent.experiments.existing import last_lines, state_of
 from prudent.files import CannotWrite, to_json, write_atomically
-from prudent.tasks import TASKS
 from prudent.training.stored import FORMATS, read_stored, run_from_json
 
 ELSEWHERE = 75  # a run's process found that another one writes it
@@ -93,15 +93,32 @@ def read_job(path: Path) -> Described:
 
 
 def run_job(run: Run, folder: Path) -> None:
-    """Start the run, or go on with it if its folder has begun it: the same on every engine."""
+    """Start the run, or go on with it if its folder has begun it: the same on every engine.
+
+    The environment is the one that the grid names, not what the folder may name by now.
+    """
     if not (folder / "run.json").exists():
-        start(run, TASKS[run.task], folder, Extras())
+        start(run, task_of(run, run.task), folder, Extras())
     else:
-        resume(folder)
+        resume(folder, env=run.task)
 
 
 def command(description: Path) -> list[str]:
     return [sys.executable, "-m", "prudent", "run-one", str(description)]
+
+
+def stop_with_parent() -> None:
+    """Save and stop when whoever started this process, and holds the other end of its stdin, is no
+    more. Signals get through again: processes of Ray's block them, and their children inherit that.
+    """
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
+
+    def wait_for_end() -> None:
+        while os.read(0, 1):
+            continue
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait_for_end, daemon=True).start()
 
 
 def usable_cores() -> list[int]:
@@ -149,7 +166,7 @@ def run_locally(jobs: Sequence[Job], at_once: int, notes: Path, show: Show) -> E
                 for standing, child in [c for c in children if c[1].process.poll() is not None]:
                     children.remove((standing, child))
                     free.append(child.core)
-                    end(standing, child, notes)
+                    end(standing, child.process.returncode, child.errors, notes)
                 if time.monotonic() - shown_at >= REFRESH_SECONDS:
                     refresh(standings)
                     show(standings)
@@ -202,25 +219,28 @@ def begin(standing: Progress, notes: Path, core: int | None) -> Child:
         raise CannotWrite(f"{notes} cannot be written: {error.strerror or error}") from error
     if core is not None and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(process.pid, {core})  # threads it starts later inherit it
-    lines = last_lines(job.folder)
-    standing.stage, standing.began = "running", time.monotonic()
-    standing.first_step = max(0, lines[-1]["step"]) if lines else 0
+    note_beginning(standing)
     return Child(process, errors, core)
 
 
-def end(standing: Progress, child: Child, notes: Path) -> None:
+def note_beginning(standing: Progress) -> None:
+    lines = last_lines(standing.job.folder)
+    standing.stage, standing.began = "running", time.monotonic()
+    standing.first_step = max(0, lines[-1]["step"]) if lines else 0
+
+
+def end(standing: Progress, code: int, errors: Path, notes: Path) -> None:
     """Keep what the run's process had to say, if it failed."""
-    code = child.process.returncode
     kept = notes / f"{standing.job.key}.error.txt"
     refresh([standing])
     standing.stage = STAGES.get(code, "failed")
     if standing.stage == "failed":
-        os.replace(child.errors, kept)
+        os.replace(errors, kept)
         said = kept.read_text(errors="replace").strip().splitlines()
         killed = f"ended by signal {-code}" if code < 0 else f"ended with code {code}"
         standing.error = f"{said[-1] if said else killed} (all of it: {kept})"
         return
-    child.errors.unlink(missing_ok=True)
+    errors.unlink(missing_ok=True)
     if standing.stage == "finished":
         kept.unlink(missing_ok=True)
 

@@ -19,7 +19,7 @@ from prudent.algorithms.entry import Entry, Settings, preset_named, settings, wi
 from prudent.api import make_run
 from prudent.configs import Run
 from prudent.settings import field_names
-from prudent.tasks import TASKS
+from prudent.tasks.custom import find_task
 from prudent.tasks.task import Task
 
 # Not every algorithm has every preset on every task: the first of these that it has is taken.
@@ -58,11 +58,24 @@ def shown(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+class Problem(NamedTuple):
+    """What `prudent train` takes for a task: one of ours, perhaps with limits of its own, or an
+    environment and its limits.
+    """
+
+    name: str  # a task, a Gymnasium id, `module:callable` or `module:id`
+    budget: float | None = None
+    horizon: int | None = None
+    discounted: bool | None = None
+    cost: str | None = None  # the entry of `info` that is the cost
+    negative_costs: bool = False
+
+
 @dataclass(frozen=True)
 class Grid:
     """Every algorithm on every task with every seed."""
 
-    tasks: Sequence[str]
+    tasks: Sequence[str | Problem]
     algorithms: Sequence[Variant | str]
     seeds: Sequence[int] = tuple(range(6))
     steps: int | None = None
@@ -89,9 +102,10 @@ def expand(grid: Grid, scale: float = 1.0) -> list[Planned]:
         if not values:
             raise ValueError(f"the grid has no {name}")
     variants = [Variant(v) if isinstance(v, str) else v for v in grid.algorithms]
+    tasks = [find_problem(Problem(t) if isinstance(t, str) else t) for t in grid.tasks]
     found: dict[Run, Planned] = {}
-    for name, variant, seed in product(grid.tasks, variants, grid.seeds):
-        run = planned_run(grid, known_task(name), variant, seed, scale)
+    for task, variant, seed in product(tasks, variants, grid.seeds):
+        run = planned_run(grid, task, variant, seed, scale)
         found.setdefault(nameless(run), Planned(run, named(variant, variants)))
     if not found:
         raise ValueError("the grid has no seeds")
@@ -103,10 +117,15 @@ def nameless(run: Run) -> Run:
     return replace(run, preset="")
 
 
-def known_task(name: str) -> Task:
-    if name not in TASKS:
-        raise ValueError(f"no task {name!r}; `prudent list` shows them")
-    return TASKS[name]
+def find_problem(problem: Problem) -> Task:
+    """By names only: the processes of the runs have to find it too."""
+    name, budget, horizon, discounted, cost, negative_costs = problem
+    if not isinstance(name, str) or not isinstance(cost, str | None):
+        raise ValueError(
+            f"{name!r}: a grid's runs have processes of their own, which find an environment by "
+            "its name (module:callable) and a cost by its key in info"
+        )
+    return find_task(name, None, budget, horizon, discounted, cost, negative_costs)
 
 
 def planned_run(grid: Grid, task: Task, variant: Variant, seed: int, scale: float) -> Run:
@@ -147,7 +166,7 @@ def shrunk(chosen: Settings, scale: float) -> Settings:
 def select(
     grid: Grid,
     *,
-    tasks: Sequence[str] = (),
+    tasks: Sequence[str | Problem] = (),
     algorithms: Sequence[str] = (),
     seeds: Sequence[int] = (),
     preset: str | None = None,
