@@ -16,7 +16,7 @@ from prudent.algorithms import ALGORITHMS
 from prudent.failures import last_words
 from prudent.files import to_json
 from prudent.options import OneLineParser, parse, read
-from prudent.settings import Count, CountOrZero
+from prudent.settings import Count, CountOrZero, Positive
 
 USAGE = """\
 usage: prudent [--version] [--debug] COMMAND ...
@@ -28,7 +28,7 @@ usage: prudent [--version] [--debug] COMMAND ...
   diagnose RUN ...              how wrong the cost estimates at a run's snapshots are
   experiment NAME               the runs of one of the paper's figures, those that are missing
   sweep --algorithms A --tasks T   a grid of your own: settings with several values are its axes
-  report RUN ...                learning curves and final numbers of runs on one task
+  report PATH ...               figures, tables and a page to explore, of all runs below these paths
   claims PATH ...               what runs below these paths say of the paper's claims
   list                          algorithms, and tasks with their budgets
   bench                         how fast this machine learns, against what it could
@@ -277,24 +277,30 @@ def diagnose(arguments: list[str]) -> None:
 @dataclass(frozen=True)
 class ReportOptions:
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
-    """Folders of runs on one task; seeds of the same settings are taken together."""
-    out: Path = Path("report.png")
-    """The picture."""
+    """Folders with runs in them, at any depth; seeds of the same settings are taken together."""
+    out: Path = Path("report")
+    """A folder for the page and the figures; or one picture of one task (.png, .svg, .pdf)."""
     log_steps: bool = False
     """Steps on a logarithmic axis, for runs of very different length."""
+    follow: bool = False
+    """Go on, and write anew when records have changed, until Ctrl-C."""
+    every: Positive = 10.0
+    """With --follow: seconds between looks."""
 
 
 def report(arguments: list[str]) -> None:
-    from prudent.report.figures import learning_figure
-    from prudent.report.groups import by_label
-    from prudent.report.records import read_record
-    from prudent.report.tables import final_table
-
     options = read(ReportOptions, "prudent report", arguments)
-    groups = by_label([read_record(folder) for folder in options.runs])
-    learning_figure(groups, options.out, options.log_steps)
-    print(final_table(groups))
-    print(f"\npicture: {options.out}")
+
+    from prudent.report.command import follow, one_picture, whole_report
+
+    if options.out.suffix in (".png", ".svg", ".pdf"):
+        if options.follow:
+            raise ValueError(f"--follow writes a folder; {options.out} is one picture")
+        one_picture(options.runs, options.out, options.log_steps)
+    elif options.follow:
+        follow(options.runs, options.out, options.log_steps, options.every)
+    else:
+        whole_report(options.runs, options.out, options.log_steps)
 
 
 @dataclass(frozen=True)

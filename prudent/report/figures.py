@@ -16,15 +16,18 @@ few would mean nothing. From five on a shade shows one standard deviation, as in
 """
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.lines import Line2D
+from matplotlib.ticker import EngFormatter
 
 from prudent.files import write_atomically
 from prudent.report.groups import shown
@@ -44,11 +47,18 @@ from prudent.statistics import FEWEST_SEEDS, mean_and_deviation
 
 Groups = Mapping[str, Sequence[Record]]
 Looks = Mapping[str, Look]
+Panel = Callable[[Any, Groups, Looks], None]
 
 LINES = {GREEDY: "-", SAMPLED: ":"}
-BUDGET_LINES = ("--", "-.", (0, (1, 2)), (0, (8, 3)))
+BUDGET_LINES: tuple[Any, ...] = ("--", "-.", (0, (1, 2)), (0, (8, 3)))
 STEPS = "environment steps after warm-up"
 MARKED = 7  # markers on a curve
+MANY = 6  # groups, more of which need wider boxes
+PRINTED = {
+    "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.3,
+    "grid.linewidth": 0.6, "axes.titlesize": 11, "axes.labelsize": 9, "xtick.labelsize": 8.5,
+    "ytick.labelsize": 8.5,
+}  # fmt: skip
 
 
 class Drawn(NamedTuple):
@@ -195,12 +205,100 @@ def learning_figure(groups: Groups, path: Path, log_steps: bool = False) -> None
     save(figure, path)
 
 
+def has_gap(groups: Groups) -> bool:
+    return any(len(diagnostics_curve(records, "gap").steps) for records in groups.values())
+
+
+def has_spread(groups: Groups) -> bool:
+    found = (training_curve(records, "ensemble_spread") for records in groups.values())
+    return any(curve.values.any() for curve in found)
+
+
+def task_figure(groups: Groups, looks: Looks, log_steps: bool = False) -> Any:
+    """All panels that these runs of one task have, and below them a legend with what is drawn."""
+    curves: dict[str, Panel] = {"return": draw_return, "cost": draw_cost}
+    curves |= {"gap": draw_gap} if has_gap(groups) else {}
+    curves |= {"spread": draw_spread} if has_spread(groups) else {}
+    mosaic = arrangement(list(curves), wide_boxes=len(groups) > MANY)
+    lines = -(-(len(groups) + 1) // legend_columns(groups))
+    size = (4.4 * max(len(mosaic[0]), 2.5), 3.5 * len(mosaic) + 0.19 * lines + 0.6)
+    with matplotlib.rc_context(cast("Any", PRINTED)):
+        figure, places = plt.subplot_mosaic(cast("Any", mosaic), figsize=size, layout="constrained")
+        for name, axes in places.items():
+            curves.get(name, draw_training_boxes)(axes, groups, looks)
+            if name in curves and log_steps and axes.dataLim.xmax > 0:
+                axes.set_xscale("log")
+            elif name in curves:
+                axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+        figure.suptitle(literally(next(iter(groups.values()))[0].run["task"]), fontweight="bold")
+        figure.legend(
+            handles=legend_handles(groups, looks),
+            loc="outside lower center",
+            ncols=legend_columns(groups),
+            fontsize=8.5,
+            frameon=False,
+            title=in_words(groups),
+            title_fontproperties={"size": 8},
+        )
+    return figure
+
+
+def arrangement(curves: Sequence[str], wide_boxes: bool) -> list[list[str]]:
+    """Names of panels by row; boxes of many groups have a row of their own."""
+    if wide_boxes:
+        columns = 3 if len(curves) == 3 else 2
+        rows = [list(curves[at : at + columns]) for at in range(0, len(curves), columns)]
+        return [*rows, ["boxes"] * columns]
+    panels = [*curves[:2], "boxes", *curves[2:]]
+    columns = 2 if len(panels) == 4 else 3
+    panels += ["."] * (-len(panels) % columns)
+    return [panels[at : at + columns] for at in range(0, len(panels), columns)]
+
+
+def legend_handles(groups: Groups, looks: Looks) -> list[Any]:
+    """One for each group, not for each of its lines; then the budget."""
+    lines = [
+        Line2D([], [], color=look.colour, marker=look.marker, label=literally(label), linewidth=1.8)
+        for label, look in looks.items()
+    ]
+    budgets = {records[0].run["budget"] for records in groups.values()}
+    styles = zip(BUDGET_LINES, sorted(budgets), strict=False)
+    return lines + [
+        Line2D([], [], color="black", linestyle=style, label=f"budget {shown(budget)}")
+        for style, budget in styles
+    ]
+
+
+def legend_columns(groups: Groups) -> int:
+    """As many as the longest label leaves room for."""
+    return max(1, min(4, 150 // max(12 + len(label) for label in groups)))
+
+
+def in_words(groups: Groups) -> str:
+    """What stands behind the lines, which depends on how many seeds there are."""
+    counts = {len(records) for records in groups.values()}
+    parts = ["Thick: mean over seeds."] if max(counts) > 1 else ["One seed each."]
+    if counts & set(range(2, FEWEST_SEEDS)):
+        parts.append(f"Thin: each seed, where there are fewer than {FEWEST_SEEDS}.")
+    if max(counts) >= FEWEST_SEEDS:
+        parts.append("Shade: one standard deviation over seeds.")
+    if any(SAMPLED in kinds(records) for records in groups.values()):
+        parts.append("Dotted: episodes with sampled actions.")
+    parts.append("Boxes: quartiles, whiskers within 1.5 box lengths, seeds pooled.")
+    return " ".join(parts)
+
+
 def save(figure: Any, path: Path, dpi: int = 110) -> None:
     """In the format of the name's ending, and gone from memory. Equal figures give equal bytes."""
+    write_atomically(path, rendered(figure, path.suffix, dpi))
+    plt.close(figure)
+
+
+def rendered(figure: Any, suffix: str, dpi: int) -> bytes:
     content = io.BytesIO()
     # SVG would otherwise hold today's date and random names.
-    dated = {"metadata": {"Date": None}} if path.suffix == ".svg" else {}
-    with matplotlib.rc_context({"svg.hashsalt": "prudent"}):
-        figure.savefig(content, dpi=dpi, format=path.suffix[1:] or None, **dated)
-    plt.close(figure)
-    write_atomically(path, content.getvalue())
+    undated = {"metadata": {"Date": None}} if suffix == ".svg" else {}
+    with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": "prudent"}):
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in a script it lacks
+        figure.savefig(content, dpi=dpi, format=suffix.removeprefix(".") or None, **undated)
+    return content.getvalue()

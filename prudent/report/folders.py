@@ -12,15 +12,24 @@ TRACES = {RUN, *(name + end for name in (PROGRESS, EPISODES, DIAGNOSTICS) for en
 
 
 def collect(paths: Iterable[Path], say: Say = note) -> list[Record]:
-    """Every run at or below these paths, with its diagnostics, in the order of their names."""
-    records = []
+    """Every run at or below these paths, with its diagnostics, in the order of their names.
+
+    An error only where all that is there is damaged.
+    """
+    records: list[Record] = []
+    faults: list[str] = []
     for folder in run_folders(paths):
         try:
             record = read_record(folder, say)
         except (ValueError, OSError) as error:
-            say(f"left out: {error}")
-            continue
-        records.append(record._replace(diagnostics=diagnostics_of(folder, say)))
+            faults.append(str(error))
+        else:
+            records.append(record._replace(diagnostics=diagnostics_of(folder, say)))
+    if faults and not records:
+        more = f" (and {len(faults) - 1} more like it)" if len(faults) > 1 else ""
+        raise ValueError(faults[0] + more)
+    for fault in faults:
+        say(f"{fault}; it is left out here")
     return records
 
 

@@ -6,6 +6,8 @@ were added that change nothing unless they are used.
 """
 
 import json
+import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -22,6 +24,12 @@ ADDED_TO_FORMAT_1: Mapping[str, str] = {
 }
 # Where these differ, runs do not solve the same problem, so that every label must say it.
 PROBLEM = ("budget", "discounted", "horizon")
+
+
+KNOWN = (
+    "cal", "sac-lag", "ucb", "sac", "sac-pid", "wcsac", "cvpo",
+    "pdo", "rcpo", "ipo", "crpo", "cup", "ppo-lag", "cppo-pid", "ppo",
+)  # fmt: skip
 
 
 class Group(NamedTuple):
@@ -80,16 +88,50 @@ def by_label(records: Sequence[Record], say: Say = note) -> dict[str, list[Recor
     tasks = sorted({record.run["task"] for record in records})
     if len(tasks) != 1:
         raise ValueError(f"one task at a time; these runs are of {', '.join(tasks) or 'none'}")
+    return labelled(evaluated(distinct(records, say), say), say)
+
+
+def by_task(records: Sequence[Record], say: Say = note) -> dict[str, dict[str, list[Record]]]:
+    """Task -> label -> seeds, algorithms and their settings in a fixed order.
+
+    Where one run clashes with another, the first is kept and that is said.
+    """
+    tasks: dict[str, list[Record]] = {}
+    for record in evaluated(distinct(records, say, clash=say), say):
+        tasks.setdefault(record.run["task"], []).append(record)
+    return {task: in_order(labelled(found, say)) for task, found in sorted(tasks.items())}
+
+
+def labelled(records: Sequence[Record], say: Say) -> dict[str, list[Record]]:
     together: dict[Identity, list[Record]] = {}
-    for record in evaluated(distinct(records, say), say):
+    for record in records:
         together.setdefault(identity(record), []).append(record)
     groups = [Group(found[0].format, settings_of(found[0]), found) for found in together.values()]
     tell_formats(groups, say)
     return {label(group, groups): group.records for group in groups}
 
 
-def distinct(records: Sequence[Record], say: Say) -> list[Record]:
-    """Each run once. The same seed twice with different results cannot be two seeds: refused."""
+def in_order(groups: Mapping[str, list[Record]]) -> dict[str, list[Record]]:
+    """As algorithms are listed everywhere, then by label, 2 before 10; seeds ascending."""
+
+    def place(label: str) -> tuple[int, list[tuple[float, str]]]:
+        algorithm = groups[label][0].run["algorithm"]
+        rank = KNOWN.index(algorithm) if algorithm in KNOWN else len(KNOWN)
+        words = re.split(r"([0-9]+(?:\.[0-9]+)?)", label)
+        return rank, [(float(w), "") if i % 2 else (math.inf, w) for i, w in enumerate(words)]
+
+    def seed(record: Record) -> int:
+        return int(record.run["seed"])
+
+    return {label: sorted(groups[label], key=seed) for label in sorted(groups, key=place)}
+
+
+def refuse(fault: str) -> None:
+    raise ValueError(f"{fault}; give one of them")
+
+
+def distinct(records: Sequence[Record], say: Say, clash: Say = refuse) -> list[Record]:
+    """Each run once. The same seed twice with different results cannot be two seeds: a clash."""
     kept: dict[tuple[Identity, int], Record] = {}
     for record in records:
         seed = record.run["seed"]
@@ -98,11 +140,13 @@ def distinct(records: Sequence[Record], say: Say) -> list[Record]:
             continue
         same_folder = first.folder.resolve() == record.folder.resolve()
         if not same_folder and results(first) != results(record):
-            raise ValueError(
+            clash(
                 f"{first.folder} and {record.folder} have the same settings and the same seed "
-                f"({seed}) but different results; give one of them"
+                f"({seed}) but different results"
             )
-        say(f"{record.folder}: the same run as {first.folder}; counted once")
+            say(f"{record.folder}: left out")
+        else:
+            say(f"{record.folder}: the same run as {first.folder}; counted once")
     return list(kept.values())
 
 

@@ -41,6 +41,7 @@ RUN_FIELDS = {
     "budget": "a number", "discounted": "true or false",
 }  # fmt: skip
 LINE_FIELDS = {"step": "a whole number", GREEDY: "an object", "window_seconds": "a number"}
+EPISODE_FIELDS = {"phase": "a string", "cost": "a number"}
 MEASURES = dict.fromkeys(("return", "cost", "length", "within_budget"), "a number")
 
 
@@ -80,9 +81,9 @@ def read_progress(path: Path, say: Say) -> list[Entry]:
 
 
 def read_episodes(path: Path, say: Say) -> list[Entry]:
-    lines = read_lines(path, say)
+    lines, name = read_lines(path, say), str(path)
     for number, line in enumerate(lines, 1):
-        require(f"{path}:{number}", line, {"phase": "a string", "cost": "a number"})
+        require(f"{name}:{number}", line, EPISODE_FIELDS)
     return lines
 
 

@@ -1,11 +1,20 @@
-"""Final numbers with intervals, as a Markdown table."""
+"""Final numbers with intervals: as a Markdown table, and in more detail for the page."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from prudent.report.records import GREEDY, Record, curve, kinds, training_costs
-from prudent.statistics import mean_interval
+from prudent.statistics import (
+    Summary,
+    area_under_curve,
+    interquartile_summary,
+    mean_and_deviation,
+    mean_interval,
+    oscillation,
+    violations,
+)
 
 LAST = 10  # evaluations that make up "final"
 
@@ -66,3 +75,82 @@ def final_table(groups: Mapping[str, Sequence[Record]]) -> str:
             ]
             rows.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
     return "\n".join(rows)
+
+
+class Row(NamedTuple):
+    """One line of the page's table: of a group of runs and one kind of evaluation."""
+
+    label: str
+    kind: str
+    cells: dict[str, str]  # heading -> text
+    over_budget: bool | None  # final cost; None if there is no evaluation that all seeds have
+
+
+def detailed_rows(groups: Mapping[str, Sequence[Record]]) -> list[Row]:
+    return [
+        detailed_row(label, records, kind)
+        for label, records in groups.items()
+        for kind in kinds(records) or [GREEDY]
+    ]
+
+
+def detailed_row(label: str, records: Sequence[Record], kind: str) -> Row:
+    steps = curve(records, "return", kind).steps
+    cells = {"seeds": str(len(records)), "steps": f"{int(steps[-1]):,}" if len(steps) else "none"}
+    hours = np.mean([training_hours(record) for record in records])
+    more = paid_in_training(records) | {"hours a run": f"{hours:.2f}"}
+    if not len(steps):
+        return Row(label, kind, cells | more, None)
+    earned, cost = final(records, "return", kind), final(records, "cost", kind)
+    cells |= {
+        "return": with_interval(earned),
+        "cost": with_interval(cost),
+        "episodes within budget": f"{final(records, 'within_budget', kind).mean():.0%}",
+        "length": f"{final(records, 'length', kind).mean():.0f}",
+        **more,
+        "return ± sd": with_deviation(earned),
+        "cost ± sd": with_deviation(cost),
+        "return, IQM": middle(earned),
+        "cost, IQM": middle(cost),
+        "mean return of all training": with_interval(whole_return(records, kind)),
+        "cost oscillation": unrest(records, kind),
+    }
+    return Row(label, kind, cells, bool(cost.mean() > records[0].run["budget"]))
+
+
+def with_deviation(values: np.ndarray) -> str:
+    """As the paper gives its numbers."""
+    mean, deviation = mean_and_deviation(values)
+    return f"{mean:.1f}" if deviation is None else f"{mean:.1f} ± {deviation:.1f}"
+
+
+def middle(values: np.ndarray) -> str:
+    """Interquartile mean with its bootstrap interval or, of few seeds, their range."""
+    found: Summary = interquartile_summary([values], np.random.default_rng(0))
+    if found.interval is not None:
+        return f"{found.value:.1f} [{found.interval[0]:.1f}, {found.interval[1]:.1f}]"
+    if len(values) == 1:
+        return f"{found.value:.1f} (one seed)"
+    return f"{found.value:.1f} ({found.lowest:.1f} to {found.highest:.1f})"
+
+
+def whole_return(records: Sequence[Record], kind: str) -> np.ndarray:
+    return area_under_curve(*curve(records, "return", kind))
+
+
+def unrest(records: Sequence[Record], kind: str) -> str:
+    costs = curve(records, "cost", kind).values
+    return f"{oscillation(costs, LAST).mean():.1f}" if costs.shape[1] >= LAST else "-"
+
+
+def paid_in_training(records: Sequence[Record]) -> dict[str, str]:
+    """Episodes over the budget and cost beyond it, the mean of the seeds."""
+    budget = float(records[0].run["budget"])
+    found = [violations(costs, budget) for r in records if len(costs := training_costs(r))]
+    if not found:
+        return {"training episodes over budget": "no episode yet"}
+    over = np.mean([paid.episodes for paid in found])
+    return {
+        "training episodes over budget": f"{over:.0f} ({np.mean([p.share for p in found]):.1%})",
+        "excess cost in training": f"{np.mean([paid.excess for paid in found]):,.0f}",
+    }

@@ -1,0 +1,176 @@
+"""`prudent report`: one picture of one task, or a folder with figures and a page of all of them."""
+
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib.pyplot as plt
+
+from prudent.files import write_atomically
+from prudent.report.cautions import cautions
+from prudent.report.figures import Groups, learning_figure, rendered, task_figure
+from prudent.report.folders import TRACES, collect, run_folders
+from prudent.report.groups import by_label, by_task
+from prudent.report.looks import looks_of
+from prudent.report.page import Making, page
+from prudent.report.stored import note
+from prudent.report.tables import final_table
+
+PAGE, FIGURES = "index.html", "figures"
+FORMATS = {".png": 160, ".svg": 160}  # dots per inch, in SVG of what is not lines
+# A refresh of many runs takes seconds; the grid that it watches should have the machine.
+REST = 5.0  # times as long as the last refresh took
+
+
+def one_picture(paths: Sequence[Path], out: Path, log_steps: bool) -> None:
+    """Every run given must be sound here, and of one task."""
+    faults: list[str] = []
+    records = collect(paths, faults.append)
+    groups = by_label(records)
+    for fault in faults:
+        note(fault)
+    learning_figure(groups, out, log_steps)
+    print(final_table(groups))
+    print(f"\npicture: {out}")
+
+
+class Read(NamedTuple):
+    tasks: Mapping[str, Groups]
+    remarks: list[str]
+
+
+def read_all(paths: Iterable[Path]) -> Read:
+    """What the folders hold by now, and what there is to say about them."""
+    remarks: list[str] = []
+    paths = list(paths)
+    records = collect(paths, remarks.append)
+    if not any(record.progress for record in records):
+        below = ", ".join(map(str, paths)) or "nothing"
+        found = f"; of {len(records)} none has an evaluation yet" if records else ""
+        raise ValueError(f"no run to report below {below}{found}")
+    return Read(by_task(records, remarks.append), remarks)
+
+
+def whole_report(paths: Sequence[Path], out: Path, log_steps: bool) -> None:
+    found = read_all(paths)
+    for caution in cautions(found.tasks, found.remarks):
+        note(f"{caution.task}: {caution.text}" if caution.task else caution.text)
+    write_report(found, out, log_steps, title_of(paths))
+    for task, groups in found.tasks.items():
+        print(f"## {task}\n\n{final_table(groups)}\n")
+    print(f"page: {out / PAGE}")
+
+
+def title_of(paths: Sequence[Path]) -> str:
+    names = [path.name or str(path.resolve()) for path in paths]
+    return "Report: " + ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
+
+
+def write_report(
+    found: Read, out: Path, log_steps: bool, title: str, reload: float | None = None
+) -> None:
+    """Page last: what it links to is there when it is."""
+    refuse_other_folder(out)
+    figures = write_figures(found.tasks, out, log_steps)
+    write_page(found, out, Making(title, now(), figures, reload, log_steps))
+
+
+def write_page(found: Read, out: Path, making: Making) -> None:
+    content = page(found.tasks, cautions(found.tasks, found.remarks), making)
+    write_atomically(out / PAGE, content.encode(errors="backslashreplace"))
+
+
+def now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def refuse_other_folder(out: Path) -> None:
+    """A run's folder has one writer, and it is not this one."""
+    if TRACES & {path.name for path in out.glob("*")}:
+        raise ValueError(f"{out} is the folder of a run; choose another with --out")
+
+
+def write_figures(
+    tasks: Mapping[str, Groups], out: Path, log_steps: bool
+) -> dict[str, tuple[str, ...]]:
+    """By task, the addresses of its figures relative to the folder."""
+    algorithms = {r[0].run["algorithm"] for groups in tasks.values() for r in groups.values()}
+    (out / FIGURES).mkdir(parents=True, exist_ok=True)
+    addresses = {}
+    for task, name in file_names(tasks).items():
+        figure = task_figure(tasks[task], looks_of(tasks[task], algorithms), log_steps)
+        files = [(f"{FIGURES}/{name}{suffix}", suffix, dpi) for suffix, dpi in FORMATS.items()]
+        for address, suffix, dpi in files:
+            write_atomically(out / address, rendered(figure, suffix, dpi))
+            figure.set_layout_engine("none")  # as it is now, instead of once more
+        plt.close(figure)
+        addresses[task] = tuple(address for address, _, _ in files)
+    return addresses
+
+
+def file_names(tasks: Iterable[str]) -> dict[str, str]:
+    """A file name for each task that is one whatever the task is called."""
+    names: dict[str, str] = {}
+    for task in tasks:
+        plain = re.sub(r"[^A-Za-z0-9_-]+", "-", task).strip("-")[:80] or "task"
+        taken = {name.lower() for name in names.values()}  # some systems do not tell case
+        number = 2
+        name = plain
+        while name.lower() in taken:
+            name, number = f"{plain}-{number}", number + 1
+        names[task] = name
+    return names
+
+
+def follow(paths: Sequence[Path], out: Path, log_steps: bool, every: float) -> None:
+    """Write anew whenever records have changed. Ctrl-C leaves a page that no longer reloads."""
+    seen, last = None, None
+    print(f"following; Ctrl-C ends it. Open {out / PAGE}", flush=True)
+    try:
+        while True:
+            state, started = fingerprint(paths), time.monotonic()
+            if state != seen:
+                last = refresh(paths, out, log_steps, max(every, 5.0)) or last
+                seen = state
+            time.sleep(max(every, REST * (time.monotonic() - started)))
+    except KeyboardInterrupt:
+        with suppress(KeyboardInterrupt):
+            if last:
+                figures = {
+                    task: tuple(f"{FIGURES}/{name}{suffix}" for suffix in FORMATS)
+                    for task, name in file_names(last.tasks).items()
+                }
+                write_page(last, out, Making(title_of(paths), now(), figures, None, log_steps))
+        print(f"\nStopped. The page is as of now: {out / PAGE}")
+
+
+def refresh(paths: Sequence[Path], out: Path, log_steps: bool, reload: float) -> Read | None:
+    try:
+        found = read_all(paths)
+    except ValueError as error:  # nothing there yet, or not whole yet
+        print(f"{clock()}  waiting: {error}", flush=True)
+        return None
+    write_report(found, out, log_steps, title_of(paths), reload)
+    runs = sum(len(records) for groups in found.tasks.values() for records in groups.values())
+    left = f"; {len(found.remarks)} remarks" if found.remarks else ""
+    print(f"{clock()}  {runs} runs on {len(found.tasks)} tasks{left}", flush=True)
+    return found
+
+
+def clock() -> str:
+    return datetime.now().astimezone().strftime("%H:%M:%S")
+
+
+def fingerprint(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
+    """Changes when a record does."""
+    found = {}
+    for folder in run_folders(paths):
+        for name in TRACES:
+            with suppress(OSError):  # a run that is being set up may vanish again
+                status = (folder / name).stat()
+                found[folder / name] = status.st_mtime_ns, status.st_size
+    return found
