@@ -41,7 +41,7 @@ $(SET_UP)-docs: $(SET_UP)
 $(SET_UP): pyproject.toml constraints.txt
 	$(PYTHON) -c "import sys; sys.exit('prudent needs Python 3.11 or newer, this is %d.%d: make PYTHON=python3.12 ...' % sys.version_info[:2] if sys.version_info < (3, 11) else 0)"
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,tensorboard]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,onnx,tensorboard]"
 	touch $@
 
 clean:

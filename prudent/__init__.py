@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from prudent.api import Result, evaluate, export, load, resume, train
+    from prudent.certification import certify
     from prudent.constraints import Constraint
     from prudent.exported import load_exported
     from prudent.tasks import TASKS
@@ -14,6 +15,7 @@ __all__ = [
     "TASKS",
     "Constraint",
     "Result",
+    "certify",
     "evaluate",
     "export",
     "load",
@@ -26,6 +28,7 @@ __all__ = [
 _HOMES = {
     "TASKS": "prudent.tasks",
     "Constraint": "prudent.constraints",
+    "certify": "prudent.certification",
     "load_exported": "prudent.exported",
 }
 

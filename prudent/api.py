@@ -344,11 +344,14 @@ def export(
 ) -> ExportedPolicy:
     """Write a run's policy as one file that acts without JAX; `load_exported` reads it.
 
-    With `env`, only if the policy fits that environment.
+    A `path` that ends in `.onnx` becomes an ONNX model (extra `onnx`), one that ends in
+    `.safetensors` the plain numbers. With `env`, only if the policy fits that environment.
     """
-    policy = load(folder, step=step)
-    from prudent.training.export import export_policy
+    backend.prepare()
+    from prudent.training.export import check_format, export_policy
 
+    check_format(Path(path))
+    policy = load(folder, step=step)
     stored = read_stored(Path(folder))
     if env is not None:
         environment = open_environment(task_of(stored.run, env))

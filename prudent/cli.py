@@ -4,6 +4,7 @@ JAX is imported only by what computes; `--help` and `list` stay quick.
 """
 
 import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ usage: prudent [--version] [--debug] COMMAND ...
   train ALGORITHM --task TASK   train; `prudent train cal --task orbit --help` shows every option
   resume RUN                    go on with a run that was stopped, or to more --steps
   evaluate RUN                  fresh episodes of a run's policy, and a video
+  certify RUN_OR_FILE           prove that a policy keeps its budget, or that it does not
   export RUN FILE               a run's policy as one file that acts without JAX
   diagnose RUN ...              how wrong the cost estimates at a run's snapshots are
   experiment NAME               the runs of one of the paper's figures, those that are missing
@@ -233,7 +235,7 @@ class ExportOptions:
     run: Annotated[Path, tyro.conf.Positional]
     """The run's folder."""
     file: Annotated[Path, tyro.conf.Positional]
-    """Where to write the policy, in safetensors format."""
+    """Where to write the policy: FILE.safetensors, or FILE.onnx (extra `onnx`)."""
     step: CountOrZero | None = None
     """Take the snapshot of this step instead of the newest checkpoint."""
     env: str | None = None
@@ -246,6 +248,12 @@ def export(arguments: list[str]) -> None:
     options = read(ExportOptions, "prudent export", arguments)
     about = write(options.run, options.file, step=options.step, env=options.env).about
     print(f"{options.file}: {about['algorithm']} on {about['task']}, step {about['step']}")
+
+
+def certify(arguments: list[str]) -> None:
+    from prudent.certification.command import command
+
+    command(arguments)
 
 
 @dataclass(frozen=True)
@@ -393,6 +401,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "train": train,
     "resume": resume,
     "evaluate": evaluate,
+    "certify": certify,
     "export": export,
     "diagnose": diagnose,
     "experiment": experiment,
@@ -405,6 +414,10 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "completion": completion,
     "complete": complete,
 }
+
+
+# Of a failure, where it is not 1: with that `certify` says that a limit is refuted.
+FAILURE_CODES = {"certify": 2}
 
 
 def main() -> None:
@@ -424,8 +437,12 @@ def main() -> None:
         command(arguments[1:])
     except BrokenPipeError:  # whoever read our output has seen enough
         sys.stderr.close()
-        sys.exit(1)
+        sys.exit(FAILURE_CODES.get(arguments[0], 1))
     except Exception as error:
-        if debug:
+        code = FAILURE_CODES.get(arguments[0], 1)
+        if code == 1 and debug:
             raise
-        sys.exit(last_words(error))
+        if code == 1:
+            sys.exit(last_words(error))
+        print(traceback.format_exc() if debug else last_words(error), file=sys.stderr)
+        sys.exit(code)

@@ -9,8 +9,8 @@ from prudent.settings import option
 from prudent.tasks import TASKS
 
 COMMANDS = (
-    *("train", "resume", "evaluate", "export", "diagnose", "experiment", "sweep", "report"),
-    *("claims", "list", "bench", "completion"),
+    *("train", "resume", "evaluate", "certify", "export", "diagnose", "experiment", "sweep"),
+    *("report", "claims", "list", "bench", "completion"),
 )
 GRID = (
     *("--preset", "--scale", "--tasks", "--algorithms", "--seeds"),
@@ -23,6 +23,10 @@ OPTIONS = {
     ),
     "resume": ("--steps", "--env", "--warmup", "--log", "--quiet"),
     "evaluate": ("--episodes", "--step", "--seed", "--env", "--video", "--json"),
+    "certify": (
+        *("--budget", "--confidence", "--share", "--max-episodes", "--max-cost", "--min-cost"),
+        *("--task", "--env", "--step", "--seed", "--out", "--json"),
+    ),
     "export": ("--step", "--env"),
     "diagnose": ("--episodes", "--seed", "--env"),
     "experiment": GRID,

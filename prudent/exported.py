@@ -1,6 +1,7 @@
 """A policy in one small file, which acts without JAX and can be read without this library.
 
-The file is in safetensors format. Its arrays are the network's layers in order (`layers/0/weight`
+A file that ends in `.onnx` is an ONNX model (see `prudent.onnx_model`), any other is in safetensors
+format. Its arrays are the network's layers in order (`layers/0/weight`
 [in, out], `layers/0/bias` [out], ...), `action/scale` and `action/centre`, and, where training
 brought observations to scale, `observation/mean`, `observation/deviation` and the bound to which
 they are then clipped, `observation/largest`. Its metadata has one entry, `policy`, in JSON: the
@@ -10,7 +11,8 @@ they are then clipped, `observation/largest`. Its metadata has one entry, `polic
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,15 +22,33 @@ from safetensors.numpy import save
 
 from prudent.files import canonical_json, checksum, to_json, write_atomically
 
+# As arrays: NumPy then converts nothing, which for one observation is a good part of the time.
+_ZERO, _HALF, _ONE, _FIVE = (np.array(number, np.float32) for number in (0.0, 0.5, 1.0, 5.0))
+
+
+def _silu(x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """Of x, x times its logistic, which is (1 + tanh(x/2)) / 2."""
+    half = x * _HALF
+    slope = np.tanh(half)
+    slope *= half
+    return np.add(slope, half, out=out)
+
+
+def _between(x: np.ndarray, largest: np.ndarray) -> np.ndarray:
+    """Clipped to [-largest, largest], in place."""
+    np.minimum(x, largest, out=x)
+    return np.maximum(x, -largest, out=x)
+
+
 ACTIVATIONS: dict[str, Callable[..., np.ndarray]] = {  # x, out=None
-    "relu": lambda x, out=None: np.maximum(x, 0.0, out=out),
-    "silu": lambda x, out=None: np.multiply(x, 0.5 + 0.5 * np.tanh(0.5 * x), out=out),
+    "relu": lambda x, out=None: np.maximum(x, _ZERO, out=out),
+    "silu": _silu,
     "tanh": np.tanh,
 }
-HEADS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "clip": lambda x: np.clip(x, -1.0, 1.0),
-    "tanh": np.tanh,
-    "sigmoid": lambda x: np.tanh(np.clip(x, -5.0, 5.0) / 2.0),  # 2 sigmoid(x) - 1
+HEADS: dict[str, Callable[[np.ndarray], np.ndarray]] = {  # which may write over what they are given
+    "clip": lambda x: _between(x, _ONE),
+    "tanh": lambda x: np.tanh(x, out=x),
+    "sigmoid": lambda x: np.tanh(_between(x, _FIVE) * _HALF),  # 2 sigmoid(x) - 1
 }
 
 
@@ -105,40 +125,104 @@ def read_spaces(
     )
 
 
+# Observations [..., obs] in float32, which may be written over, to actions [..., act].
+Forward = Callable[[np.ndarray], np.ndarray]
+
+
+def plain_forward(arrays: Mapping[str, np.ndarray], activation: str, head: str) -> Forward:
+    """The network that the arrays of an exported file are, from observations to [-1, 1]."""
+    count = sum(name.endswith("/weight") for name in arrays)
+    size = len(arrays["action/scale"])
+    layers = [(arrays[f"layers/{i}/weight"], arrays[f"layers/{i}/bias"]) for i in range(count)]
+    weight, bias = layers[-1]
+    layers[-1] = weight[:, :size], bias[:size]  # what comes after says how to explore
+    *hidden, (last_weight, last_bias) = [(_quick_order(w), b) for w, b in layers]
+    scaling = [arrays[name] for name in sorted(arrays) if name.startswith("observation/")]
+    activate, finish = ACTIVATIONS[activation], HEADS[head]
+
+    def forward(x: np.ndarray) -> np.ndarray:
+        if scaling:
+            deviation, largest, mean = scaling
+            x = _between((x - mean) / deviation, largest)
+        for weight, bias in hidden:
+            x = x.dot(weight)
+            x += bias
+            activate(x, out=x)
+        x = x.dot(last_weight)
+        x += last_bias
+        return finish(x)
+
+    return forward
+
+
+def _quick_order(weight: np.ndarray) -> np.ndarray:
+    """In the layout with which BLAS is quickest to multiply one row by it."""
+    many_inputs = weight.shape[0] >= weight.shape[1]
+    return np.asfortranarray(weight) if many_inputs else np.ascontiguousarray(weight)
+
+
+SAFELY_FLOAT32 = 1e30  # numbers whose squares sum to less are finite, in float32 as well
+
+
+def make_actor(forward: Forward, spaces: Spaces, inside: bool) -> Callable[[Any], np.ndarray]:
+    """From an observation, or several, as the space has them, to the action(s). `inside` says that
+    what `forward` returns never leaves the bounds.
+    """
+    shape, flat_action = spaces.observation_shape, len(spaces.action_shape) == 1
+    dtype = np.dtype(spaces.action_dtype)
+
+    def act(observation: Any) -> np.ndarray:
+        # One observation of the usual kind needs none of the questions that `flat` asks.
+        plain = observation.__class__ is np.ndarray and observation.dtype.char in "fd"
+        if plain and observation.shape == shape:
+            flat = observation.reshape(-1)
+            if flat.dot(flat) < SAFELY_FLOAT32:  # so none is NaN
+                action = forward(flat.astype(np.float32))
+                if inside and flat_action:
+                    return action.astype(dtype, copy=False)
+                return spaces.shaped(action)
+        return spaces.shaped(forward(spaces.flat(observation)))
+
+    return act
+
+
+def rescaled(forward: Forward, scale: np.ndarray, centre: np.ndarray) -> Forward:
+    """From [-1, 1] to the environment's units."""
+    return lambda x: scale * forward(x) + centre
+
+
+def is_unit(scale: np.ndarray, centre: np.ndarray) -> bool:
+    """Whether the environment's own actions lie between exactly -1 and 1."""
+    return bool((scale == 1.0).all() and (centre == 0.0).all())
+
+
+def plain_actor(
+    arrays: Mapping[str, np.ndarray], activation: str, head: str, spaces: Spaces
+) -> Callable[[Any], np.ndarray]:
+    forward = plain_forward(arrays, activation, head)
+    scale, centre = arrays["action/scale"], arrays["action/centre"]
+    if is_unit(scale, centre):
+        return make_actor(forward, spaces, inside=True)
+    return make_actor(rescaled(forward, scale, centre), spaces, inside=False)
+
+
 class ExportedPolicy:
     """Call it with an observation (or several, stacked) to get the greedy action(s), as the
-    environment takes them. `about` says where it comes from.
+    environment takes them. `about` says where it comes from, `checksum` is that of all which
+    decides how it acts.
     """
 
     def __init__(
         self,
-        arrays: dict[str, np.ndarray],
+        act: Callable[[Any], np.ndarray],
         about: dict[str, str],
-        spaces: Mapping[str, Any] | None = None,
+        spaces: Spaces,
+        checksum: str,
     ) -> None:
-        self.about = about
-        self._activation, self._head = ACTIVATIONS[about["activation"]], HEADS[about["head"]]
-        count = sum(name.endswith("/weight") for name in arrays)
-        self._layers = [
-            (arrays[f"layers/{i}/weight"], arrays[f"layers/{i}/bias"]) for i in range(count)
-        ]
-        self._scale, self._centre = arrays["action/scale"], arrays["action/centre"]
-        self._scaling = [
-            arrays[name] for name in sorted(arrays) if name.startswith("observation/")
-        ]  # deviation, largest, mean; or nothing
-        self.spaces = read_spaces(spaces, len(self._layers[0][0]), len(self._scale))
+        self._act, self.about, self.spaces, self.checksum = act, about, spaces, checksum
 
     def __call__(self, observation: Any) -> np.ndarray:
-        x = self.spaces.flat(observation)
-        if self._scaling:
-            deviation, largest, mean = self._scaling
-            x = np.clip((x - mean) / deviation, -largest, largest)
-        *hidden, (weight, bias) = self._layers
-        for inner_weight, inner_bias in hidden:
-            x = self._activation(x @ inner_weight + inner_bias)
-        outputs = x @ weight + bias
-        unit_action = self._head(outputs[..., : len(self._scale)])
-        return self.spaces.shaped(self._scale * unit_action + self._centre)
+        return self._act(observation)
 
     def predict(
         self,
@@ -155,15 +239,28 @@ class ExportedPolicy:
         return self(observation), state
 
 
+class Content(NamedTuple):
+    """All that an exported file says of a policy."""
+
+    arrays: dict[str, np.ndarray]
+    about: dict[str, str]
+    spaces: Mapping[str, Any] | None
+
+    def described(self) -> dict[str, Any]:
+        """All but the arrays, for JSON."""
+        # One entry: safetensors keeps no order among several, and equal policies should be equal
+        # files.
+        content = {**self.about, "spaces": self.spaces, "format": FORMAT}
+        return {**content, "checksum": checksum_of(self.arrays, content)}
+
+
 def write_exported(
     path: Path,
     arrays: dict[str, np.ndarray],
     about: dict[str, str],
     spaces: Mapping[str, Any] | None,
 ) -> None:
-    # One entry: the format keeps no order among several, and equal policies should be equal files.
-    content = {**about, "spaces": spaces, "format": FORMAT}
-    entry = to_json({**content, "checksum": checksum_of(arrays, content)})
+    entry = to_json(Content(arrays, about, spaces).described())
     write_atomically(path, save(arrays, metadata={"policy": entry}))
 
 
@@ -172,8 +269,18 @@ def checksum_of(arrays: dict[str, np.ndarray], content: Mapping[str, Any]) -> st
     return checksum(canonical_json(content) + save(arrays))
 
 
+def policy_of(content: Content) -> ExportedPolicy:
+    arrays, about, fields = content
+    size = len(arrays["layers/0/weight"])
+    spaces = read_spaces(fields, size, len(arrays["action/scale"]))
+    act = plain_actor(arrays, about["activation"], about["head"], spaces)
+    return ExportedPolicy(act, about, spaces, content.described()["checksum"])
+
+
 def load_exported(path: str | Path) -> ExportedPolicy:
-    """A policy that `prudent export` wrote."""
+    """A policy that `prudent export` wrote; one in ONNX format runs in onnxruntime."""
+    if Path(path).suffix == ".onnx":
+        return _load_onnx(Path(path))
     try:
         with safe_open(path, framework="numpy") as file:
             entry = (file.metadata() or {}).get("policy")
@@ -184,14 +291,38 @@ def load_exported(path: str | Path) -> ExportedPolicy:
         raise DamagedPolicy(f"{path} cannot be read ({error})") from None
     if entry is None:
         raise DamagedPolicy(f"{path} holds no policy; make one with `prudent export RUN {path}`")
-    try:
+    with _saying_what_is_wrong(path):
         about: dict[str, Any] = json.loads(entry)
         written = about.pop("checksum")
         if about.get("format") != FORMAT:
             raise DamagedPolicy(f"{path} is of another version; export the policy again")
         if checksum_of(arrays, about) != written:
             raise DamagedPolicy(f"{path} was altered since it was written; export the policy again")
+        spaces, _ = about.pop("spaces"), about.pop("format")
+        return policy_of(Content(arrays, about, spaces))
+
+
+def _load_onnx(path: Path) -> ExportedPolicy:
+    """Its numbers stay in the model: what is checked is the file as a whole."""
+    from prudent.onnx_model import NotAModel, read_model
+
+    try:
+        model = read_model(path)
+    except NotAModel as error:
+        raise DamagedPolicy(f"{path} {error}") from None
+    with _saying_what_is_wrong(path):
+        about: dict[str, Any] = json.loads(model.entry)
+        written, fields = about.pop("checksum"), about.pop("spaces")
+        if about.pop("format") != FORMAT:
+            raise DamagedPolicy(f"{path} is of another version; export the policy again")
+        spaces = read_spaces(fields, model.observation_size, model.action_size)
+        # In double precision the model's bounds may lie a little outside.
+        return ExportedPolicy(make_actor(model.forward, spaces, False), about, spaces, written)
+
+
+@contextmanager
+def _saying_what_is_wrong(path: str | Path) -> Iterator[None]:
+    try:
+        yield
     except (KeyError, TypeError, AttributeError, RecursionError, json.JSONDecodeError) as error:
         raise DamagedPolicy(f"{path} does not say what its policy is ({error})") from None
-    spaces, _ = about.pop("spaces"), about.pop("format")
-    return ExportedPolicy(arrays, about, spaces)

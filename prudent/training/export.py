@@ -1,45 +1,94 @@
 """Writing a run's policy as `prudent.exported` reads it."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from prudent.configs import Run
-from prudent.exported import ExportedPolicy, write_exported
+from prudent.exported import Content, ExportedPolicy, policy_of, write_exported
+from prudent.files import write_atomically
 from prudent.training.policy import Policy
 
-TRIALS, TOLERANCE = 256, 1e-4
+FORMATS = (".safetensors", ".onnx")
+TRIALS, TOLERANCE = 1000, 1e-5
+Forward = Callable[[np.ndarray], np.ndarray]
 
 
-def export_policy(policy: Policy, run: Run, path: Path) -> ExportedPolicy:
-    """Write the policy, after making sure that what is written acts as the policy does."""
+def check_format(path: Path) -> None:
+    if path.suffix not in FORMATS:
+        raise ValueError(
+            f"{path}: a policy is written as a file that ends in {' or '.join(FORMATS)}"
+        )
+    if path.suffix == ".onnx":
+        from prudent.onnx_model import check_packages
+
+        check_packages()
+
+
+def content_of(policy: Policy, run: Run) -> Content:
+    """All that an exported file says of a run's policy."""
     network = policy.network()
-    arrays = {"action/scale": policy.scale, "action/centre": policy.centre}
-    if network.scaling is not None:
-        arrays |= {f"observation/{name}": x for name, x in network.scaling._asdict().items()}
-    form = {"activation": network.activation, "head": network.head}
-    for index, layer in enumerate(network.layers):
-        arrays |= {f"layers/{index}/{name}": array for name, array in layer.items()}
     about = {
+        "activation": network.activation,
+        "head": network.head,
         "algorithm": run.algorithm,
         "task": run.task,
         "preset": run.preset,
         "seed": str(run.seed),
         "step": str(policy.step),
-        "budget": f"{run.budget:g} ({run.constraint.unit})",
+        "budget": f"{run.budget:.15g} ({run.constraint.unit})",
+        "discounted": str(run.discounted),
+        "cost_discount": repr(run.config.cost_discount),
+        "horizon": str(run.horizon),
+        "cost": run.cost_source,
     }
-    plain = {name: np.asarray(array, np.float32) for name, array in arrays.items()}
-    spaces = policy.recorded.spaces
-    exported = ExportedPolicy(plain, {**form, **about}, spaces)
-    check_agreement(policy, exported, len(network.layers[0]["weight"]))
-    write_exported(path, plain, exported.about, spaces)
+    return Content(policy.plain_arrays(), about, policy.recorded.spaces)
+
+
+def checksum_of_policy(policy: Policy, run: Run) -> str:
+    """As the files carry it that are exported from this run."""
+    found: str = content_of(policy, run).described()["checksum"]
+    return found
+
+
+def export_policy(policy: Policy, run: Run, path: Path) -> ExportedPolicy:
+    """Write the policy, after making sure that what is written acts as the policy does."""
+    check_format(path)
+    content = content_of(policy, run)
+    exported = policy_of(content)
+    check_agreement(policy, exported)
+    if path.suffix == ".onnx":
+        export_model(policy, content, path)
+    else:
+        write_exported(path, *content)
     return exported
 
 
-def check_agreement(policy: Policy, exported: ExportedPolicy, observation_size: int) -> None:
-    noise = np.random.default_rng(0).normal(size=(TRIALS, observation_size))
-    observations = noise * 10.0 ** np.linspace(-2, 2, TRIALS)[:, None]  # small ones and large ones
-    difference = np.abs(policy(observations) - exported(observations))
-    difference = difference.reshape(TRIALS, -1) / policy.scale
+def export_model(policy: Policy, content: Content, path: Path) -> None:
+    from prudent.onnx_model import build_model, open_model
+
+    model = build_model(content.arrays, content.described())
+    check_agreement(policy, open_model(model).forward)
+    write_atomically(path, model)
+
+
+def check_agreement(policy: Policy, exported: Forward) -> None:
+    """With what JAX computes, on observations of all sizes; actions as parts of their range.
+
+    What float32 rounds away grows with the numbers that are added up, so beyond 1 the tolerance is
+    in proportion to the observation.
+    """
+    arrays = policy.plain_arrays()
+    noise = np.random.default_rng(0).normal(size=(TRIALS, len(arrays["layers/0/weight"])))
+    sizes = 10.0 ** np.linspace(-2, 2, TRIALS)  # small ones and large ones
+    observations = noise * sizes[:, None]
+    if "observation/mean" in arrays:  # in their own units
+        observations = arrays["observation/mean"] + observations * arrays["observation/deviation"]
+        sizes = np.minimum(sizes, 1.0)  # since they are clipped
+    observations = observations.astype(np.float32)
+    expected = policy.unit_action(observations)
+    found = (np.asarray(exported(observations)).reshape(TRIALS, -1) - policy.centre) / policy.scale
+    difference = np.abs(expected - found).max(axis=-1) / np.maximum(sizes, 1.0)
     if not difference.max() <= TOLERANCE:
         raise RuntimeError(f"the exported policy acts differently, by up to {difference.max():.2g}")

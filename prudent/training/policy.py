@@ -1,6 +1,7 @@
 """A trained policy, read back from a run's folder."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from prudent.configs import Run
-from prudent.exported import read_spaces
+from prudent.exported import is_unit, make_actor, plain_forward, read_spaces, rescaled
 from prudent.pieces.types import PolicyNetwork, Spec
 from prudent.statistics import mean_interval
 from prudent.tasks.adapter import open_several
@@ -54,10 +55,30 @@ class Policy:
         self._greedy = jax.jit(algorithm.act_greedily)
         self._sample = jax.jit(lambda s, o, t: algorithm.act(s, o, jax.random.key(t)))
         self.scale, self.centre = np.array(spec.action_scale), np.array(spec.action_centre)
+        self._act: Callable[[Any], np.ndarray] | None = None  # made when it is first needed
         self._seeds = np.random.default_rng(0)  # of `predict`, whose callers name none
 
     def __call__(self, observation: Any) -> np.ndarray:
-        return self._in_space(self.unit_action(self.spaces.flat(observation)))
+        if self._act is None:
+            self._act = self._quick_actor()
+        return self._act(observation)
+
+    def _quick_actor(self) -> Callable[[Any], np.ndarray]:
+        """In NumPy, since a dispatch to JAX costs more than most of these networks; if NumPy does
+        what the algorithm says.
+        """
+        on_device = rescaled(self.unit_action, self.scale, self.centre)
+        if self._algorithm.network is None:
+            return make_actor(on_device, self.spaces, inside=False)
+        network, arrays = self.network(), self.plain_arrays()
+        forward = plain_forward(arrays, network.activation, network.head)
+        trials = np.random.default_rng(0).normal(size=(8, len(arrays["layers/0/weight"])))
+        trials = trials.astype(np.float32)
+        if not np.allclose(forward(trials.copy()), self.unit_action(trials), atol=1e-4):
+            return make_actor(on_device, self.spaces, inside=False)
+        if is_unit(self.scale, self.centre):
+            return make_actor(forward, self.spaces, inside=True)
+        return make_actor(rescaled(forward, self.scale, self.centre), self.spaces, inside=False)
 
     def sample(self, observation: Any, seed: int) -> np.ndarray:
         return self._in_space(self.unit_sample(self.spaces.flat(observation), seed))
@@ -81,6 +102,16 @@ class Policy:
         """What acts greedily, as plain layers."""
         found: PolicyNetwork = self._algorithm.network(self.state)
         return found
+
+    def plain_arrays(self) -> dict[str, np.ndarray]:
+        """The numbers that decide a greedy action, named as `prudent.exported` names them."""
+        network = self.network()
+        arrays = {"action/scale": self.scale, "action/centre": self.centre}
+        if network.scaling is not None:
+            arrays |= {f"observation/{name}": x for name, x in network.scaling._asdict().items()}
+        for index, layer in enumerate(network.layers):
+            arrays |= {f"layers/{index}/{name}": array for name, array in layer.items()}
+        return {name: np.asarray(array, np.float32) for name, array in arrays.items()}
 
     def unit_sample(self, observation: np.ndarray, seed: int) -> np.ndarray:
         return np.asarray(self._sample(self.state, np.asarray(observation, np.float32), seed))

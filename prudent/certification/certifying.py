@@ -1,0 +1,360 @@
+"""Fresh episodes, one after another, until the limit is proven or refuted."""
+
+import math
+import platform
+import secrets
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from prudent.api import Environment
+from prudent.certification.betting import fewest_to_prove
+from prudent.certification.claims import (
+    Claim,
+    Evidence,
+    Interval,
+    Verdict,
+    claims,
+    narrowed,
+    no_evidence,
+    verdict,
+    weigh,
+)
+from prudent.certification.subject import Bound, Subject, Where, bound_of, subject_of
+from prudent.files import to_json, write_atomically
+from prudent.tasks.adapter import AdaptedEnv, open_environment
+from prudent.tasks.costs import Cost
+from prudent.training.evaluate import episode_seed, run_episodes
+
+FORMAT = 1
+ROUNDING = 1e-9  # of the width between the bounds, by which a sum of costs may miss them
+BETWEEN_POINTS = 1.05  # times as many episodes from one drawn interval to the next
+PACKAGES = ("prudent", "numpy", "gymnasium", "mujoco", "jax", "jaxlib", "onnxruntime")
+
+
+class Question(NamedTuple):
+    """What is to be proven, and how."""
+
+    budget: float
+    confidence: float
+    share: float | None
+    max_episodes: int
+    bound: Bound
+
+    def limits(self) -> list[float]:
+        """Of the mean cost, as a part of what is possible; and of the share over the budget."""
+        low, high, _ = self.bound
+        mean = (self.budget - low) / (high - low)
+        return [mean] if self.share is None else [mean, 1.0 - self.share]
+
+
+class Point(NamedTuple):
+    """What was known after so many episodes."""
+
+    episodes: int
+    cost: float  # mean
+    within_budget: float
+    intervals: list[Interval]  # of the claims, in their own numbers
+
+
+class Progress(NamedTuple):
+    """Of so many episodes. What comes later is another one: Ctrl-C finds it whole."""
+
+    costs: tuple[float, ...]
+    returns: tuple[float, ...]
+    evidence: list[Evidence]  # of each claim
+    points: tuple[Point, ...]
+    verdict: Verdict = "undecided"
+
+
+Watch = Callable[[Question, Progress], object]
+
+
+def certify(
+    policy: str | Path,
+    *,
+    budget: float | None = None,
+    confidence: float = 0.95,
+    share: float | None = None,
+    max_episodes: int = 1000,
+    max_cost: float | None = None,
+    min_cost: float | None = None,
+    task: str | None = None,
+    env: Environment | None = None,
+    cost: Cost | None = None,
+    step: int | None = None,
+    seed: int | None = None,
+    out: str | Path | None = None,
+    watch: Watch = lambda question, progress: None,
+) -> dict[str, Any]:
+    """Whether a policy keeps a budget, proven on fresh episodes; see `docs/certify.md`.
+
+    `policy` is a run's folder or an exported file. The claim is that its mean episode cost is at
+    most `budget` (by default the run's own) and, with `share`, that at least that share of episodes
+    cost at most as much. The result, which `out` also gets as JSON, has the `verdict`: `certified`,
+    `refuted`, or `undecided` if `max_episodes` or Ctrl-C came first.
+
+    Costs must have known bounds. Where the task does not declare what a step can cost, `max_cost`
+    is the most that one episode can, in the unit of the budget, and `min_cost` the least, else 0.
+    `task` or `env` name the environment of an exported policy, `env` and `cost` that of a run as
+    for `evaluate`. `seed` decides the episodes; by default it is drawn and recorded.
+    """
+    if out is not None:
+        check_out(Path(out))
+    subject = subject_of(Path(policy), budget, step, Where(task, env, cost))
+    limit = subject.accounting.constraint.budget
+    bound = bound_of(subject, max_cost, min_cost)
+    question = checked_question(Question(limit, confidence, share, max_episodes, bound))
+    seed = fresh_seed(seed, subject)
+    progress, stopped = nothing_seen(question), False
+    environment = open_environment(subject.task)
+    try:
+        subject.check(environment)
+        for progress in episodes(subject, environment, question, seed):
+            watch(question, progress)
+    except KeyboardInterrupt:
+        if not progress.costs:
+            raise
+        stopped = True  # what was proven by then holds: the proof may stop at any time
+    finally:
+        environment.close()
+    content = certificate(subject, question, measured(progress, question), seed, stopped)
+    if out is not None:
+        write_certificate(content, Path(out))
+    return content
+
+
+def write_certificate(content: dict[str, Any], path: Path) -> None:
+    write_atomically(path, (to_json(content, indent=2) + "\n").encode())
+
+
+def checked_question(question: Question) -> Question:
+    budget, confidence, share, max_episodes, (low, high, source) = question
+    if not (0.5 <= confidence < 1.0):
+        raise ValueError(f"--confidence is {confidence}; it must be at least 0.5 and below 1")
+    if share is not None and not 0.0 < share < 1.0:
+        raise ValueError(
+            f"--share is {share}; it must be above 0 and below 1 (no number of episodes proves "
+            "that all the others keep the budget as well)"
+        )
+    if max_episodes < 1:
+        raise ValueError(f"--max-episodes is {max_episodes}; it must be at least 1")
+    if not math.isfinite(budget):
+        raise ValueError(f"--budget is {budget}; a finite number is needed")
+    if budget >= high:
+        raise ValueError(
+            f"--budget is {budget:g}, but no episode can cost more than {high:g} ({source}): every "
+            "policy keeps it, and there is nothing to prove"
+        )
+    if budget <= low:
+        raise ValueError(
+            f"--budget is {budget:g} and no episode can cost less than {low:g}: no number of "
+            "episodes proves a mean of no more than that; allow a little"
+        )
+    return question
+
+
+def fresh_seed(seed: int | None, subject: Subject) -> int:
+    """Of episodes that neither training nor evaluation has seen."""
+    if seed is None:
+        return 2**32 + secrets.randbits(50)  # above all runs' seeds, within what JSON can hold
+    if seed < 0:
+        raise ValueError(f"--seed is {seed}; it must be a whole number at least 0")
+    if seed in subject.seeds_in_use:
+        raise ValueError(
+            f"--seed is {seed}, with whose episodes the policy was trained or evaluated; a "
+            "certificate needs others"
+        )
+    return seed
+
+
+def nothing_seen(question: Question) -> Progress:
+    return Progress((), (), [no_evidence() for _ in question.limits()], ())
+
+
+def episodes(
+    subject: Subject, environment: AdaptedEnv, question: Question, seed: int
+) -> Iterator[Progress]:
+    """After each episode what is known, up to the one that decides."""
+    asked = claims(question.limits(), question.confidence)
+    progress = nothing_seen(question)
+    for index in range(question.max_episodes):
+        cost, gained = play(subject, environment, seed, index)
+        check_bound(cost, index, question.bound)
+        numbers = claimed_numbers(np.array(cost), question)
+        evidence = [weigh(*each) for each in zip(progress.evidence, asked, numbers, strict=True)]
+        costs, returns = (*progress.costs, cost), (*progress.returns, gained)
+        progress = Progress(costs, returns, evidence, progress.points, verdict(evidence))
+        if not progress.points or len(costs) >= BETWEEN_POINTS * progress.points[-1].episodes:
+            progress = measured(progress, question)
+        yield progress
+        if progress.verdict != "undecided":
+            return
+
+
+def measured(progress: Progress, question: Question) -> Progress:
+    """With a point for the present."""
+    costs, points = np.array(progress.costs), progress.points
+    if points and points[-1].episodes == len(costs):
+        return progress
+    asked = claims(question.limits(), question.confidence)
+    before = points[-1].intervals if points else [Interval(0.0, 1.0) for _ in asked]
+    seen = zip(before, claimed_numbers(costs, question), asked, progress.evidence, strict=True)
+    intervals = [narrowed(*each) for each in seen]
+    within = float(np.mean(costs <= question.budget))
+    now = Point(len(costs), float(np.mean(costs)), within, intervals)
+    return progress._replace(points=(*points, now))
+
+
+def play(subject: Subject, environment: AdaptedEnv, seed: int, index: int) -> tuple[float, float]:
+    """Cost and return of one episode, the cost counted as the task counts it."""
+    draws = np.random.default_rng((seed, index))
+
+    def act(observations: np.ndarray, time: int) -> np.ndarray:
+        number = int(draws.integers(2**31)) if subject.samples else 0
+        return environment.to_unit(subject.act(observations[0], number))[None]
+
+    try:
+        found = run_episodes(act, [environment], [episode_seed(seed, index)], subject.accounting)
+    except SystemExit as stop:  # whose code would be taken for a verdict
+        raise RuntimeError(f"the environment asked to end the process (code {stop.code})") from None
+    return float(found.costs[0]), float(found.returns[0])
+
+
+def check_bound(cost: float, index: int, bound: Bound) -> None:
+    low, high, source = bound
+    slack = ROUNDING * (high - low)
+    if low - slack <= cost <= high + slack:
+        return
+    above = not cost < low
+    raise ValueError(
+        f"episode {index + 1} cost {cost:g}, {'more' if above else 'less'} than the "
+        f"{high if above else low:g} said to be possible ({source}); nothing can be concluded: "
+        f"give the true bound with {'--max-cost' if above else '--min-cost'}"
+    )
+
+
+def claimed_numbers(costs: np.ndarray, question: Question) -> list[np.ndarray]:
+    """Episodes as the claims see them: the cost between its bounds, and 1 if over the budget."""
+    low, high, _ = question.bound
+    # Only what rounding added to a bound is cut off here; `check_bound` refuses the rest.
+    parts = np.minimum(np.maximum((costs - low) / (high - low), 0.0), 1.0)
+    over = np.asarray(costs > question.budget, float)
+    return [parts, over][: len(question.limits())]
+
+
+def in_cost(question: Question, interval: Interval) -> Interval:
+    low, high, _ = question.bound
+    return Interval(*(low + (high - low) * end for end in interval))
+
+
+def of_share(interval: Interval) -> Interval:
+    """From the share over the budget to that within."""
+    return Interval(1.0 - interval.high, 1.0 - interval.low)
+
+
+def statement(question: Question, found: Verdict, count: int, unit: str) -> str:
+    claim = f"the mean cost of an episode ({unit}) is at most {question.budget:g}"
+    if question.share is not None:
+        claim += (
+            f" and at least {question.share:.6g} of all episodes cost at most {question.budget:g}"
+        )
+    sure = f"with confidence {question.confidence:.12g}"
+    if found == "certified":
+        return f"{sure}, {claim}"
+    if found == "refuted":
+        return f"{sure}, it is not so that {claim}"
+    return f"{count} episode{'s' if count > 1 else ''} do not decide {sure} whether {claim}"
+
+
+def needed_at_least(question: Question) -> int:
+    """Episodes before anything can be certified, however well they go."""
+    asked: list[Claim] = claims(question.limits(), question.confidence)
+    return max(fewest_to_prove(claim.limit, claim.proving_error) for claim in asked)
+
+
+def certificate(
+    subject: Subject, question: Question, progress: Progress, seed: int, stopped: bool
+) -> dict[str, Any]:
+    """All of it, for JSON."""
+    constraint, discount, horizon = subject.accounting
+    costs, last = progress.costs, progress.points[-1]
+    content: dict[str, Any] = {
+        "format": FORMAT,
+        "verdict": progress.verdict,
+        "statement": statement(question, progress.verdict, len(costs), constraint.unit),
+        "budget": question.budget,
+        "unit": constraint.unit,
+        "confidence": question.confidence,
+        "share": question.share,
+        "episodes": len(costs),
+        "max_episodes": question.max_episodes,
+        "interrupted": stopped,
+        "cost": float(np.mean(costs)),
+        "cost_interval": in_cost(question, last.intervals[0]),
+        "within_budget": float(np.mean(np.array(costs) <= question.budget)),
+        "bound": question.bound._asdict(),
+        "actions": "sampled" if subject.samples else "greedy",
+        "identical_episodes": all_alike(progress),
+        "policy": subject.about,
+        "environment": {
+            "task": subject.task.name,
+            "cost_source": subject.task.cost_source,
+            "horizon": horizon,
+            "discounted": constraint.discounted,
+            "cost_discount": discount if constraint.discounted else None,
+            "deterministic_reset": subject.task.deterministic_reset,
+        },
+        "seed": seed,
+        "seeds": [episode_seed(seed, index) for index in range(len(costs))],
+        "costs": costs,
+        "returns": progress.returns,
+        "trail": [trail_point(each, question) for each in progress.points],
+        "versions": versions(),
+    }
+    if question.share is not None:
+        content["within_budget_interval"] = of_share(last.intervals[1])
+    return content
+
+
+def all_alike(progress: Progress) -> bool:
+    """Then nothing is random, and they say no more than one of them."""
+    return (
+        len(progress.costs) > 1 and len({*zip(progress.costs, progress.returns, strict=True)}) == 1
+    )
+
+
+def trail_point(each: Point, question: Question) -> dict[str, Any]:
+    line: dict[str, Any] = {
+        "episodes": each.episodes,
+        "cost": each.cost,
+        "cost_interval": in_cost(question, each.intervals[0]),
+        "within_budget": each.within_budget,
+    }
+    if question.share is not None:
+        line["within_budget_interval"] = of_share(each.intervals[1])
+    return line
+
+
+def versions() -> dict[str, str]:
+    """Of what took part: packages that are not imported did not."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            if package in sys.modules:
+                found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def check_out(path: Path) -> None:
+    """Before any episode: a result that cannot be written is told at once."""
+    if path.suffix != ".json":
+        raise ValueError(f"--out is {path}; a certificate is JSON, name it {path.stem}.json")
+    if not path.parent.is_dir():
+        raise ValueError(f"--out is {path}, but there is no folder {path.parent}")

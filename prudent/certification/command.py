@@ -1,0 +1,167 @@
+"""`prudent certify`: what it is asked, what a person sees, and how it ends."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+from prudent.certification.certifying import (
+    Progress,
+    Question,
+    Watch,
+    certify,
+    check_out,
+    in_cost,
+    needed_at_least,
+    of_share,
+    write_certificate,
+)
+from prudent.files import to_json
+from prudent.options import read
+from prudent.settings import Count, CountOrZero, Finite
+
+EXIT_CODES = {"certified": 0, "refuted": 1, "undecided": 3}
+FAILED = 2
+
+
+@dataclass(frozen=True)
+class CertifyOptions:
+    policy: Annotated[Path, tyro.conf.Positional]
+    """A run's folder or an exported policy."""
+    budget: Finite | None = None
+    """The mean cost of an episode to prove (default: the budget it was trained for)."""
+    confidence: float = 0.95
+    """A false certificate and a false refutation each have at most the rest for a probability."""
+    share: float | None = None
+    """Prove as well that at least this share of episodes is within the budget."""
+    max_episodes: Count = 1000
+    """Stop undecided after so many."""
+    max_cost: Finite | None = None
+    """The most one episode can cost, in the budget's unit, where the task does not say."""
+    min_cost: Finite | None = None
+    """The least one episode can cost (default: what the task says, else 0)."""
+    task: str | None = None
+    """Of an exported policy, instead of the task it was trained on."""
+    env: str | None = None
+    """The environment, named again where it is code (module:callable)."""
+    step: CountOrZero | None = None
+    """Take a run's snapshot of this step instead of the newest checkpoint."""
+    seed: CountOrZero | None = None
+    """Of the episodes (default: drawn, and recorded)."""
+    out: Path = Path("certificate.json")
+    """The certificate; a picture stands beside it."""
+    json: bool = False
+    """Print the certificate instead of a summary."""
+
+
+def command(arguments: list[str]) -> None:
+    """Ends the process: 0 certified, 1 refuted, 3 undecided; errors are 2."""
+    options = read(CertifyOptions, "prudent certify", arguments)
+    check_out(options.out)
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    try:
+        with watching(console, options.max_episodes) as watch:
+            found = certify(
+                options.policy,
+                budget=options.budget,
+                confidence=options.confidence,
+                share=options.share,
+                max_episodes=options.max_episodes,
+                max_cost=options.max_cost,
+                min_cost=options.min_cost,
+                task=options.task,
+                env=options.env,
+                step=options.step,
+                seed=options.seed,
+                watch=watch,
+            )
+    except SystemExit as stop:  # of somebody's code: no verdict of ours
+        raise RuntimeError(f"the environment ended the process (code {stop.code})") from None
+    print(to_json(found, indent=2) if options.json else described(found))
+    sys.stdout.flush()
+    write_certificate(found, options.out)  # after it was shown: a full disk does not lose it
+    from prudent.certification.figure import draw_certificate
+
+    picture = options.out.with_suffix(".png")
+    draw_certificate(found, picture)
+    if not options.json:
+        print(f"certificate: {options.out}, picture: {picture}", flush=True)
+    sys.exit(EXIT_CODES[found["verdict"]])
+
+
+@contextmanager
+def watching(console: Console, most: int) -> Iterator[Watch]:
+    """A bar on a terminal, elsewhere a line whenever there are twice as many episodes."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("episodes at most"),
+        TimeElapsedColumn(),
+    )
+    bar = Bar(*columns, console=console, disable=not console.is_terminal, transient=True)
+    task, told = bar.add_task("", total=most), 0
+
+    def watch(question: Question, progress: Progress) -> None:
+        nonlocal told
+        count, text = len(progress.costs), state(question, progress)
+        if count == 1:
+            console.print(outlook(question), markup=False)
+        bar.update(task, completed=count, description=text)
+        if not console.is_terminal and count >= 2 * told:
+            told = count
+            console.print(f"{count} episode{'s' if count > 1 else ''}: {text}", markup=False)
+
+    with bar:
+        yield watch
+
+
+def outlook(question: Question) -> str:
+    low, high, source = question.bound
+    least = needed_at_least(question)
+    text = (
+        f"an episode costs between {low:g} and {high:g} ({source}); "
+        f"to certify takes {least} episodes if none costs more than {low:g}, else more"
+    )
+    return text if least <= question.max_episodes else f"{text}: --max-episodes allows fewer"
+
+
+def state(question: Question, progress: Progress) -> str:
+    last = progress.points[-1]
+    low, high = in_cost(question, last.intervals[0])
+    text = f"mean cost {last.cost:.4g} [{low:.4g}, {high:.4g}], budget {question.budget:g}"
+    if question.share is not None:
+        low, high = of_share(last.intervals[1])
+        text += f", within it {last.within_budget:.1%} [{low:.1%}, {high:.1%}]"
+    return text
+
+
+def described(found: dict[str, Any]) -> str:
+    count, (low, high) = found["episodes"], found["cost_interval"]
+    lines = [
+        f"{found['verdict']}: {found['statement']}",
+        f"{count} episode{'s' if count > 1 else ''}, {found['actions']} actions: mean cost "
+        f"{found['cost']:.6g} [{low:.6g}, {high:.6g}] ({found['unit']}), "
+        f"within budget {found['within_budget']:.1%}",
+    ]
+    if "within_budget_interval" in found:
+        low, high = found["within_budget_interval"]
+        lines[-1] += f" [{low:.1%}, {high:.1%}]"
+    if found["actions"] == "sampled":
+        lines.append(
+            "every episode of this task starts alike, so actions were sampled as in training; "
+            "greedy ones would repeat one episode, of which this says nothing"
+        )
+    elif found["identical_episodes"]:
+        lines.append("all episodes were the same: nothing here is random, and one would have done")
+    if found["interrupted"]:
+        lines.append("stopped by Ctrl-C")
+    lines.append(f"seed {found['seed']}, policy {found['policy']['checksum'][:16]}")
+    return "\n".join(lines)

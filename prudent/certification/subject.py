@@ -1,0 +1,204 @@
+"""What is certified: a policy, of a run or from a file, in an environment that charges it."""
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+
+from prudent.api import Environment, check_same_environment, load, recorded_key, task_of
+from prudent.constraints import Constraint
+from prudent.exported import DamagedPolicy, ExportedPolicy, load_exported
+from prudent.tasks import TASKS
+from prudent.tasks.adapter import AdaptedEnv, describe_spaces
+from prudent.tasks.costs import Cost
+from prudent.tasks.custom import find_task
+from prudent.tasks.task import Task
+from prudent.training.evaluate import EVALUATION_SEED, Accounting, accounting_of
+from prudent.training.stored import read_stored
+
+
+class Where(NamedTuple):
+    """How the environment was named, if it was."""
+
+    task: str | None = None
+    env: Environment | None = None
+    cost: Cost | None = None
+
+
+class Subject(NamedTuple):
+    act: Callable[[np.ndarray, int], np.ndarray]  # flat observation, random number -> action
+    samples: bool  # whether the random number matters
+    task: Task
+    accounting: Accounting
+    check: Callable[[AdaptedEnv], None]  # that the policy fits this environment
+    about: dict[str, Any]  # the policy, for the record
+    seeds_in_use: frozenset[int]  # by training and evaluation
+
+
+def subject_of(path: Path, budget: float | None, step: int | None, where: Where) -> Subject:
+    if path.is_dir():
+        return of_run(path, budget, step, where)
+    if not path.exists():
+        raise ValueError(f"{path} is neither a run's folder nor an exported policy")
+    if step is not None:
+        raise ValueError("--step picks a snapshot of a run; an exported file holds one policy only")
+    return of_exported(path, budget, where)
+
+
+def of_run(folder: Path, budget: float | None, step: int | None, where: Where) -> Subject:
+    stored = read_stored(folder)
+    run = stored.run
+    if where.task is not None:
+        raise ValueError(f"--task is for exported policies; the run was trained on {run.task}")
+    task = task_of(run, where.env, where.cost)
+    policy = load(folder, step=step)
+    from prudent.training.export import checksum_of_policy
+
+    samples = task.deterministic_reset
+    about = {
+        "from": "run",
+        "algorithm": run.algorithm,
+        "task": run.task,
+        "preset": run.preset,
+        "seed": run.seed,
+        "step": policy.step,
+        "checksum": checksum_of_policy(policy, run),
+    }
+    return Subject(
+        act=policy.sample if samples else lambda observation, number: policy(observation),
+        samples=samples,
+        task=task,
+        accounting=with_budget(accounting_of(run), budget),
+        check=lambda environment: check_same_environment(environment, stored),
+        about=about,
+        seeds_in_use=frozenset({run.seed, EVALUATION_SEED}),
+    )
+
+
+def of_exported(path: Path, budget: float | None, where: Where) -> Subject:
+    policy = load_exported(path)
+    about = policy.about
+    try:
+        trained = Constraint(float(about["budget"].split()[0]), about["discounted"] == "True")
+        accounting = Accounting(trained, float(about["cost_discount"]), int(about["horizon"]))
+        seed = int(about["seed"])
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise DamagedPolicy(
+            f"{path} does not say how cost was counted ({error!r}); export the policy again"
+        ) from None
+    accounting = with_budget(accounting, budget)
+    task = task_of_exported(about, accounting, where)
+    if task.deterministic_reset:
+        raise ValueError(
+            f"every episode of {task.name} starts alike and an exported policy acts greedily, so "
+            "that all episodes would be one; certify the run, whose actions can be sampled"
+        )
+    return Subject(
+        act=lambda observation, number: policy(observation),
+        samples=False,
+        task=task,
+        accounting=accounting._replace(horizon=task.horizon),
+        check=lambda environment: check_spaces_match(policy, environment),
+        about={"from": path.name, **about, "checksum": policy.checksum},
+        seeds_in_use=frozenset({seed, EVALUATION_SEED}),
+    )
+
+
+def with_budget(accounting: Accounting, budget: float | None) -> Accounting:
+    if budget is None:
+        return accounting
+    return accounting._replace(constraint=Constraint(budget, accounting.constraint.discounted))
+
+
+def task_of_exported(about: Mapping[str, str], accounting: Accounting, where: Where) -> Task:
+    """By default where it was trained; as with runs, only if that name cannot run foreign code."""
+    if where.task is not None and where.env is not None:
+        raise ValueError("name a --task or an --env, not both")
+    given = where.env if where.task is None else where.task
+    named = about["task"] if given is None else given
+    if given is None and named not in TASKS and named not in gymnasium.registry:
+        raise ValueError(
+            f"the policy's environment is {named}, neither one of our tasks nor a registered "
+            "Gymnasium id; if you trust it, name it again (--env module:callable, env=...)"
+        )
+    limits: dict[str, Any] = {
+        "budget": accounting.constraint.budget,
+        "horizon": accounting.horizon,
+        "discounted": accounting.constraint.discounted,
+        "negative_costs": True,  # the bounds of an episode's cost say whether they can be
+    }
+    cost = recorded_key(about["cost"]) if where.cost is None else where.cost
+    if isinstance(named, str):
+        return find_task(named, None, cost=cost, **limits)
+    return find_task(about["task"], named, cost=cost, **limits)
+
+
+def check_spaces_match(policy: ExportedPolicy, environment: AdaptedEnv) -> None:
+    """That an environment has the spaces that the policy was made for."""
+    found, known = describe_spaces(environment), policy.spaces
+    size = math.prod(known.observation_shape)
+    if environment.observation_size != size:
+        raise ValueError(
+            f"{environment.name} has observations of {environment.observation_size} numbers, the "
+            f"policy was trained on {size}"
+        )
+    expected: dict[str, Any] = {"action_shape": list(known.action_shape)}
+    if known.action_bounds is not None:
+        low, high = (bound.tolist() for bound in known.action_bounds)
+        expected |= {"action_low": low, "action_high": high}
+    for name, value in expected.items():
+        if found[name] != value:
+            raise ValueError(
+                f"{environment.name} is not the policy's environment: {name.replace('_', ' ')} is "
+                f"{found[name]}, the policy's {value}"
+            )
+
+
+class Bound(NamedTuple):
+    """Between these lies the cost of every episode that can be."""
+
+    low: float
+    high: float
+    source: str
+
+
+def bound_of(subject: Subject, max_cost: float | None, min_cost: float | None) -> Bound:
+    """From what a step can cost, counted as the budget is, unless given outright."""
+    constraint, discount, horizon = subject.accounting
+    least, most = step_range(subject.task)
+    if max_cost is None and not math.isfinite(most):
+        raise ValueError(
+            f"{subject.task.name} does not say what a step can cost at most, and nothing can be "
+            "proven of costs without a bound; give the most that one episode can cost "
+            f"(--max-cost, {constraint.unit})"
+        )
+    # An episode may end early, so a step that always costs something does not bound the sum.
+    if min_cost is None:
+        low = constraint.measure([min(least, 0.0)] * horizon, discount)
+    else:
+        low = min_cost
+    if max_cost is None:
+        high = constraint.measure([max(most, 0.0)] * horizon, discount)
+    else:
+        high = max_cost
+    options = {"--max-cost": max_cost, "--min-cost": min_cost}
+    given = [name for name, value in options.items() if value is not None]
+    source = " and ".join(given) or f"a step costs {least:g} to {most:g}, at most {horizon} of them"
+    if not -math.inf < low < high < math.inf:
+        raise ValueError(
+            f"an episode is said to cost at least {low:g} and at most {high:g}; two finite numbers "
+            "are needed, the second the larger (--min-cost, --max-cost)"
+        )
+    return Bound(low, high, source)
+
+
+def step_range(task: Task) -> tuple[float, float]:
+    """What a step can cost, least and most; a task that does not say charges 0 or more."""
+    declared = getattr(task, "cost_range", None)
+    if declared is None:
+        return 0.0, math.inf
+    least, most = declared
+    return float(least), float(most)
