@@ -14,12 +14,13 @@ ROOT = Path(prudent.__file__).parent
 # Each module or package may import from those listed before it (and from itself).
 ORDER = [
     "settings", "options", "constraints", "files", "failures", "backend", "statistics", "exported",
-    "tasks", "configs", "pieces", "compute", "algorithms", "training", "api", "report",
-    "diagnostics", "experiments", "tutorial", "bench", "completion", "cli",
+    "registration", "tasks", "configs", "pieces", "compute", "algorithms", "training", "api",
+    "report", "diagnostics", "experiments", "tutorial", "bench", "completion", "cli",
 ]  # fmt: skip
 NO_JAX = [
     "settings", "options", "constraints", "files", "backend", "statistics", "exported", "tasks",
-    "configs", "algorithms", "experiments", "api", "report", "completion", "failures", "cli",
+    "registration", "configs", "algorithms", "experiments", "api", "report", "completion",
+    "failures", "cli",
 ]  # fmt: skip
 
 

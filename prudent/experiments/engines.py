@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from prudent.api import Extras, resume, start
+from prudent.api import Extras, resume, start, task_of
 from prudent.backend import ONE_THREAD
 from prudent.configs import Run, run_to_json
 from prudent.experiments.existing import last_lines, state_of
 from prudent.files import CannotWrite, to_json, write_atomically
-from prudent.tasks import TASKS
 from prudent.training.stored import FORMATS, read_stored, run_from_json
 
 ELSEWHERE = 75  # a run's process found that another one writes it
@@ -95,7 +94,7 @@ def read_job(path: Path) -> Described:
 def run_job(run: Run, folder: Path) -> None:
     """Start the run, or go on with it if its folder has begun it: the same on every engine."""
     if not (folder / "run.json").exists():
-        start(run, TASKS[run.task], folder, Extras())
+        start(run, task_of(run), folder, Extras())
     else:
         resume(folder)
 

@@ -14,7 +14,7 @@ from itertools import product
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from prudent.algorithms import find_algorithm
+from prudent.algorithms import ALGORITHMS, find_algorithm
 from prudent.algorithms.entry import Entry, Settings, preset_named, settings, with_values
 from prudent.api import make_run
 from prudent.configs import Run
@@ -106,11 +106,13 @@ def nameless(run: Run) -> Run:
 def known_task(name: str) -> Task:
     if name not in TASKS:
         raise ValueError(f"no task {name!r}; `prudent list` shows them")
+    TASKS.check_installed(name)
     return TASKS[name]
 
 
 def planned_run(grid: Grid, task: Task, variant: Variant, seed: int, scale: float) -> Run:
     entry = find_algorithm(variant.algorithm)
+    ALGORITHMS.check_installed(entry.name)
     preset = fitting_preset(entry, task, variant.preset or grid.preset)
     check_known(entry, variant.values)
     chosen = with_values(settings(entry, task, preset), variant.values)
