@@ -4,32 +4,45 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from prudent.algorithms import ALGORITHMS, register_algorithm
+    from prudent.algorithms.entry import Entry
     from prudent.api import Result, evaluate, export, load, resume, train
     from prudent.certification import certify
     from prudent.constraints import Constraint
     from prudent.exported import load_exported
-    from prudent.tasks import TASKS
+    from prudent.tasks import TASKS, register_task
+    from prudent.tasks.task import Task
 
 __version__ = "0.1.0"
 __all__ = [
+    "ALGORITHMS",
     "TASKS",
     "Constraint",
+    "Entry",
     "Result",
+    "Task",
     "certify",
     "evaluate",
     "export",
     "load",
     "load_exported",
+    "register_algorithm",
+    "register_task",
     "resume",
     "train",
 ]
 
 # Imported when first asked for: a service that only runs an exported policy needs no Gymnasium.
 _HOMES = {
+    "ALGORITHMS": "prudent.algorithms",
     "TASKS": "prudent.tasks",
     "Constraint": "prudent.constraints",
     "certify": "prudent.certification",
+    "Entry": "prudent.algorithms.entry",
+    "Task": "prudent.tasks.task",
     "load_exported": "prudent.exported",
+    "register_algorithm": "prudent.algorithms",
+    "register_task": "prudent.tasks",
 }
 
 

@@ -274,8 +274,8 @@ def start_line(run: Run, folder: Path) -> str:
 
 
 def task_of(run: Run, env: Environment | None = None, cost: Cost | None = None) -> Task:
-    """The run's task. What `run.json` names is imported and called only if it is one of ours or a
-    registered Gymnasium id: a folder somebody hands over must not run code.
+    """The run's task. What `run.json` names is imported and called only if it is one of ours, of an
+    installed package or a registered Gymnasium id: a folder somebody hands over must not run code.
     """
     limits: dict[str, Any] = {
         "budget": run.budget,
@@ -285,8 +285,9 @@ def task_of(run: Run, env: Environment | None = None, cost: Cost | None = None) 
     }
     if env is None and run.task not in TASKS and run.task not in gymnasium.registry:
         raise ValueError(
-            f"the run's environment is {run.task}, neither one of our tasks nor a registered "
-            "Gymnasium id; if you trust it, name it again (--env module:callable, env=...)"
+            f"the run's environment is {run.task}, neither one of the tasks known here nor a "
+            "registered Gymnasium id; if you trust it, name it again (--env module:callable, "
+            f"env=...), register it (prudent.register_task), or {TASKS.how_to_install()}"
         )
     if cost is None:
         cost = recorded_key(run.cost_source)

@@ -13,10 +13,11 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 import tyro
 
 from prudent import __version__
-from prudent.algorithms import ALGORITHMS
+from prudent.algorithms import ALGORITHMS, find_algorithm
 from prudent.failures import last_words
 from prudent.files import to_json
 from prudent.options import OneLineParser, parse, read
+from prudent.registration import OURS
 from prudent.settings import Count, CountOrZero, Positive
 
 USAGE = """\
@@ -97,7 +98,7 @@ def train(arguments: list[str]) -> None:
         first.print_help()
         print("\nWith an algorithm and a task, --help shows every setting and its value there.")
         sys.exit(0 if {"-h", "--help"} & set(arguments) else 2)
-    entry = ALGORITHMS[chosen.algorithm]
+    entry = find_algorithm(chosen.algorithm)
     known = TASKS.get(name) or unknown_task(name)
     preset = preset_named(entry, known, chosen.preset)
     config, schedule = settings(entry, known, preset)
@@ -331,13 +332,21 @@ def list_all(arguments: list[str]) -> None:
     from prudent.tasks import TASKS
 
     read(NoOptions, "prudent list", arguments)
+    complaints = [*ALGORITHMS.complaints(), *TASKS.complaints()]
     print("algorithms")
-    for name, entry in ALGORITHMS.items():
-        print(f"  {name:<10} {entry.summary}")
+    for name, entry in ALGORITHMS.usable().items():
+        print(f"  {name:<10} {entry.summary}{from_package(ALGORITHMS.source(name))}")
     print("\ntasks (budget: cost allowed per episode)")
-    for task in TASKS.values():
+    for name, task in TASKS.usable().items():
         budget = f"{task.constraint.budget:g} {task.constraint.unit}"
-        print(f"  {task.name:<24} {budget:<38} {task.horizon:>5} steps  {task.summary}")
+        about = f"{task.summary}{from_package(TASKS.source(name))}"
+        print(f"  {name:<24} {budget:<38} {task.horizon:>5} steps  {about}")
+    for complaint in complaints:
+        print(f"prudent: {complaint}", file=sys.stderr)
+
+
+def from_package(source: str) -> str:
+    return "" if source == OURS else f" [{source}]"
 
 
 @dataclass(frozen=True)

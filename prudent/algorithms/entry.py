@@ -1,9 +1,16 @@
 """What an algorithm says of itself, and settings by preset."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
 from typing import Any, NamedTuple
 
-from prudent.configs import Schedule
+from prudent.configs import (
+    OffPolicyConfig,
+    OffPolicySchedule,
+    OnPolicyConfig,
+    OnPolicySchedule,
+    Schedule,
+)
 from prudent.settings import Values, checked, field_names
 from prudent.tasks.task import Task
 
@@ -20,6 +27,51 @@ class Entry(NamedTuple):
     presets: Callable[[Task], Mapping[str, Values]]
 
 
+# What every algorithm's `train` takes besides its settings.
+RESERVED = frozenset(
+    (
+        *("algorithm", "task", "env", "cost", "budget", "horizon", "discounted", "negative_costs"),
+        *("preset", "seed", "out", "warmup", "init_from", "callbacks", "log", "quiet"),
+    )
+)
+CONFIGS = {OffPolicySchedule: OffPolicyConfig, OnPolicySchedule: OnPolicyConfig}
+
+
+def check_entry(entry: Any) -> None:
+    """Refuse what cannot be an algorithm's entry. Its settings' values and the functions that
+    `build` returns are looked at when they are used.
+    """
+    if not isinstance(entry, Entry):
+        raise ValueError(f"a prudent.Entry is needed, not a {type(entry).__name__}")
+    parts: dict[str, Any] = entry._asdict()  # of whatever type
+    config, functions = parts["config"], (parts["build"], parts["presets"])
+    needed = next((base for kind, base in CONFIGS.items() if kind is entry.schedule), None)
+    if needed is None:
+        complaint = "its schedule is neither OffPolicySchedule nor OnPolicySchedule"
+    elif not (isinstance(config, type) and issubclass(config, needed)):
+        complaint = f"its config is no class that extends {needed.__name__}, as its schedule needs"
+    elif not all(map(callable, functions)):
+        complaint = "build and presets must be functions"
+    else:
+        complaint = _complaint_of_fields(entry)
+    if complaint:
+        raise ValueError(f"algorithm {entry.name!r}: {complaint}")
+
+
+def _complaint_of_fields(entry: Entry) -> str:
+    """What is wrong with the names and defaults of its settings, if anything."""
+    if "__dataclass_fields__" not in vars(entry.config):  # its new fields would be none
+        return f"{entry.config.__name__} is no dataclass itself; write @dataclass(frozen=True)"
+    own = fields(entry.config)
+    bare = [f.name for f in own if f.default is MISSING and f.default_factory is MISSING]
+    taken = sorted({f.name for f in own} & (RESERVED | field_names(entry.schedule)))
+    if bare:
+        return f"its settings {', '.join(bare)} have no default"
+    if taken:
+        return f"its settings {', '.join(taken)} have names that every run uses otherwise"
+    return ""
+
+
 class Settings(NamedTuple):
     config: Any
     schedule: Schedule
@@ -28,6 +80,11 @@ class Settings(NamedTuple):
 def preset_named(entry: Entry, task: Task, preset: str | None) -> str:
     """The preset that is meant, which the algorithm must have for this task."""
     usable = entry.presets(task)
+    if not isinstance(usable, Mapping) or not usable:
+        raise ValueError(
+            f"{entry.name} has no preset for task {task.name}: its presets are {usable!r}, a dict "
+            "of at least one is needed"
+        )
     if preset is None:
         return next(iter(usable))
     if preset not in usable:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from prudent import backend
-from prudent.algorithms import ALGORITHMS
+from prudent.algorithms import find_algorithm
 from prudent.configs import OnPolicySchedule
 from prudent.files import to_json
 from prudent.options import read
@@ -37,8 +37,7 @@ class BenchOptions:
 
 def main(arguments: list[str]) -> None:
     options = read(BenchOptions, "prudent bench", arguments)
-    if options.algorithm not in ALGORITHMS:
-        raise ValueError(f"no algorithm {options.algorithm!r}; there is: {', '.join(ALGORITHMS)}")
+    entry = find_algorithm(options.algorithm)
     backend.prepare()
     usable = os.sched_getaffinity(0)
     core = max(usable) if options.core is None else options.core
@@ -49,7 +48,7 @@ def main(arguments: list[str]) -> None:
         from prudent.bench.start import first_update
 
         first_update(options.started)
-    elif ALGORITHMS[options.algorithm].schedule is OnPolicySchedule:
+    elif entry.schedule is OnPolicySchedule:
         report_epochs(options)
     elif options.env is not None:
         report_environment(options.env, options.json)

@@ -6,7 +6,7 @@ from time import perf_counter
 import gymnasium
 import numpy as np
 
-from prudent.algorithms import ALGORITHMS
+from prudent.algorithms import find_algorithm
 from prudent.algorithms.entry import settings, with_values
 from prudent.api import make_run
 from prudent.bench.hopper import ACTION, TASK, a_place
@@ -23,7 +23,8 @@ def run_for(algorithm: str, environments: int) -> tuple[Run, OnPolicySchedule]:
     """The stop on divergence is off: in a long run it seldom ends the passes early, but in the
     first epochs it does.
     """
-    paper = settings(ALGORITHMS[algorithm], TASK, "paper")
+    entry = find_algorithm(algorithm)
+    paper = settings(entry, TASK, "paper" if "paper" in entry.presets(TASK) else None)
     chosen = with_values(paper, {"max_divergence": 1e9, "environments": environments})
     assert isinstance(chosen.schedule, OnPolicySchedule)
     return make_run(algorithm, TASK, "bench", 0, chosen), chosen.schedule

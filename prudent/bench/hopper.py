@@ -31,7 +31,8 @@ def hopper_settings(algorithm: str) -> Settings:
     entry = ALGORITHMS[algorithm]
     if "head" in entry.presets(TASK):
         return settings(entry, TASK, "head")
-    return settings(entry, replace(TASK, family="other"), "default")
+    task = replace(TASK, family="other")
+    return settings(entry, task, "default" if "default" in entry.presets(task) else None)
 
 
 @contextmanager

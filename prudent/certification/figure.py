@@ -10,7 +10,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from prudent.files import write_atomically
-from prudent.report.figures import COLOURS, literally
+from prudent.report.looks import COLOURS, literally
 
 COLOUR_OF = {"certified": COLOURS[2], "refuted": COLOURS[1], "undecided": COLOURS[5]}
 

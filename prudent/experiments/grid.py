@@ -14,11 +14,12 @@ from itertools import product
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from prudent.algorithms import find_algorithm
+from prudent.algorithms import ALGORITHMS, find_algorithm
 from prudent.algorithms.entry import Entry, Settings, preset_named, settings, with_values
 from prudent.api import make_run
 from prudent.configs import Run
 from prudent.settings import field_names
+from prudent.tasks import TASKS
 from prudent.tasks.custom import find_task
 from prudent.tasks.task import Task
 
@@ -125,11 +126,14 @@ def find_problem(problem: Problem) -> Task:
             f"{name!r}: a grid's runs have processes of their own, which find an environment by "
             "its name (module:callable) and a cost by its key in info"
         )
+    if name in TASKS:
+        TASKS.check_installed(name)
     return find_task(name, None, budget, horizon, discounted, cost, negative_costs)
 
 
 def planned_run(grid: Grid, task: Task, variant: Variant, seed: int, scale: float) -> Run:
     entry = find_algorithm(variant.algorithm)
+    ALGORITHMS.check_installed(entry.name)
     preset = fitting_preset(entry, task, variant.preset or grid.preset)
     check_known(entry, variant.values)
     chosen = with_values(settings(entry, task, preset), variant.values)

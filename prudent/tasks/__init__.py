@@ -1,8 +1,20 @@
-"""The tasks by name."""
+"""The tasks by name: ours, in the list below, and those that others register."""
 
+from prudent.registration import OURS, Registry
 from prudent.tasks.navigation import NAVIGATION_TASKS
 from prudent.tasks.orbit import ORBIT
-from prudent.tasks.task import Task
+from prudent.tasks.task import Task, check_task
 from prudent.tasks.velocity import VELOCITY_TASKS
 
-TASKS: dict[str, Task] = {task.name: task for task in (ORBIT, *VELOCITY_TASKS, *NAVIGATION_TASKS)}
+TASKS: Registry[Task] = Registry("task", "prudent.tasks", check_task)
+for _task in (ORBIT, *VELOCITY_TASKS, *NAVIGATION_TASKS):
+    TASKS.register(_task, OURS)
+
+
+def register_task(task: Task, *, replace: bool = False) -> Task:
+    """Make a task of your own known by its name, in this process.
+
+    It can then be named wherever one of ours can. `replace` and other processes are as with
+    `register_algorithm`; the group of entry points is `prudent.tasks`.
+    """
+    return TASKS.register(task, replace=replace)

@@ -262,6 +262,8 @@ def open_environment(task: Task, render_mode: str | None = None) -> AdaptedEnv:
     that is in use.
     """
     env = task.make(render_mode=render_mode) if render_mode else task.make()
+    if not hasattr(env, "step"):
+        raise UnsupportedEnvironment(f"{task.name}: make returned {described(env)}, no environment")
     core = innermost(env)
     if any(innermost(other.unwrapped) is core for other in _OPEN):
         raise SharedEnvironment(

@@ -1,7 +1,10 @@
 """A task: an environment together with the promise its policy must keep."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -38,3 +41,24 @@ class Task:
     cost_source: str = 'info["cost"]'
     # `make` hands out one environment again and again. It is its owner's: nobody else closes it.
     shared: bool = False
+
+
+def check_task(task: Any) -> None:
+    """Refuse what cannot be a task. Its environment is looked at when one is made."""
+    if not isinstance(task, Task):
+        raise ValueError(f"a prudent.Task is needed, not a {type(task).__name__}")
+    parts: dict[str, Any] = vars(task)  # of whatever type
+    horizon, constraint = parts["horizon"], parts["constraint"]
+    if not callable(parts["make"]):
+        complaint = f"make is a {type(task.make).__name__}; a function that makes an environment"
+    elif not isinstance(horizon, int) or isinstance(horizon, bool) or horizon < 1:
+        complaint = f"the horizon is {horizon!r}; a whole number of steps, 1 or more,"
+    elif not isinstance(constraint, Constraint):
+        complaint = f"the constraint is a {type(constraint).__name__}; a prudent.Constraint"
+    elif not (isinstance(parts["constraint"].budget, Real) and math.isfinite(constraint.budget)):
+        complaint = f"the budget is {constraint.budget!r}; a finite number"
+    elif task.name in gymnasium.registry:
+        complaint = "this is the id of a Gymnasium environment; a name of its own"
+    else:
+        return
+    raise ValueError(f"task {task.name!r}: {complaint} is needed")

@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from prudent.algorithms import ALGORITHMS
+from prudent.algorithms import ALGORITHMS, find_algorithm
 from prudent.configs import Run, checked_run, identity_of
+from prudent.registration import NotKnown, Unusable
 from prudent.settings import Values, fitting
 
 # 1: one settings class served several algorithms, so that some stored settings were never read.
@@ -40,6 +41,13 @@ def read_stored(folder: Path) -> StoredRun:
         content = json.loads(path.read_text())
         run = run_from_json(content["run"], content["format"])
         identity = str(content["identity"])
+    except NotKnown:
+        raise NotKnown(
+            f"{path}: its algorithm {content['run']['algorithm']!r} is not known here; register it "
+            f"first (prudent.register_algorithm), or {ALGORITHMS.how_to_install()}"
+        ) from None
+    except Unusable as error:
+        raise Unusable(f"{path}: {error}") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path} is not a run record this version reads ({error})") from None
     if content["format"] > 1 and identity != identity_of(content["run"]):
@@ -53,7 +61,7 @@ def run_from_json(fields: dict[str, Any], layout: int) -> Run:
     """
     if layout not in FORMATS:
         raise ValueError(f"format {layout}; this version reads {FORMATS}")
-    entry = ALGORITHMS[fields["algorithm"]]
+    entry = find_algorithm(fields["algorithm"])
     config: Values = fields["config"]
     if layout == 1:
         config = fitting(config, entry.config)

@@ -1,0 +1,166 @@
+"""Names to which others can add: algorithms and tasks of ours, of a script, of installed packages.
+
+A package offers what is its own by entry points: the group says what it is, the name is the name it
+gets, and the object is what a script would register. These names are known without importing the
+package; that happens when the first of them is used. So `--help` stays quick, and a package that
+cannot be imported spoils nothing but its own names.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # it becomes a word of a command and a folder
+
+OURS = "prudent"
+SCRIPT = "this script"
+
+
+class Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+Thing = TypeVar("Thing", bound=Named)
+
+
+class NotKnown(ValueError):
+    """A name that stands for nothing in this process."""
+
+
+class Unusable(ValueError):
+    """A name that an installed package offers and that cannot be used; the message says why."""
+
+
+class Registered(NamedTuple):
+    thing: Any
+    source: str  # OURS, SCRIPT, or a package and its version
+
+
+class Registry(Mapping[str, Thing]):
+    """Things by name. Looking for a name imports nothing; what a package offers is imported when
+    it is taken, and `Unusable` is raised where that fails.
+    """
+
+    def __init__(self, what: str, group: str, check: Callable[[Any], None]) -> None:
+        self.what = what  # one of them is called this
+        self.group = group  # of entry points
+        self._check = check  # refuses with a ValueError what cannot be one of them
+        self._known: dict[str, Registered] = {}
+
+    def register(self, thing: Thing, source: str = SCRIPT, replace: bool = False) -> Thing:
+        """Make it known by its name, of which there must be no other.
+
+        With `replace` it may take the place of one that a script has registered (in a notebook, of
+        a cell that was run before).
+        """
+        self._check(thing)
+        name = thing.name
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise ValueError(
+                f"{self.what} {name!r}: a name is letters, digits, '-', '_' and '.', the first a "
+                "letter or digit"
+            )
+        before = self._known.get(name)
+        if before is not None and before.thing is thing:
+            return thing
+        if before is not None and not (replace and before.source == source == SCRIPT):
+            raise ValueError(f"there is {self.what} {name!r} already, of {before.source}")
+        if source == SCRIPT and name in self._offered():
+            raise ValueError(
+                f"{self.what} {name!r} is there already: {self._offered()[name][0].package} offers "
+                "it by an entry point, which needs no registering besides"
+            )
+        self._known[name] = Registered(thing, source)
+        return thing
+
+    def find(self, name: str) -> Thing:
+        if name not in self:
+            raise NotKnown(f"no {self.what} {name!r}; there is: {', '.join(self)}")
+        return self[name]
+
+    def source(self, name: str) -> str:
+        """Whose it is."""
+        self.find(name)
+        return self._known[name].source
+
+    def check_installed(self, name: str) -> None:
+        """Refuse what other processes would not find."""
+        if self.source(name) == SCRIPT:
+            raise ValueError(
+                f"{self.what} {name!r} is known to this script alone, and these runs have "
+                f"processes of their own; {self.how_to_install()}"
+            )
+
+    def how_to_install(self) -> str:
+        return f"install it as a package with an entry point in {self.group} (docs/extending.md)"
+
+    def usable(self) -> dict[str, Thing]:
+        """All that can be used. Imports what packages offer, and leaves out what fails."""
+        self.complaints()
+        return {name: self[name] for name in self._known}
+
+    def complaints(self) -> list[str]:
+        """What is wrong with what packages offer, a line for each name. Imports all of it."""
+        found = []
+        for name, offers in self._offered().items():
+            if name in self._known and self._known[name].source == OURS:
+                found.append(f"{self.what} {name!r} is ours; that of {offers[0].package} is unused")
+                continue
+            try:
+                self[name]
+            except Unusable as error:
+                found.append(str(error))
+        return found
+
+    def __getitem__(self, name: str) -> Thing:
+        if name not in self._known:
+            self._load(name, self._offered()[name])
+        thing: Thing = self._known[name].thing
+        return thing
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._known or name in self._offered()
+
+    def __iter__(self) -> Iterator[str]:
+        yield from dict.fromkeys([*self._known, *self._offered()])
+
+    def __len__(self) -> int:
+        return len(self._known.keys() | self._offered().keys())
+
+    def _offered(self) -> dict[str, "list[Offer]"]:
+        return offers_in(self.group)
+
+    def _load(self, name: str, offers: "list[Offer]") -> None:
+        offer, *others = offers
+        if others:
+            packages = " and ".join(each.package for each in offers)
+            raise Unusable(f"{self.what} {name!r} is offered by {packages}; uninstall all but one")
+        try:
+            thing = offer.entry_point.load()
+            if getattr(thing, "name", name) != name:
+                raise ValueError(f"the entry point leads to one that is named {thing.name!r}")
+            self.register(thing, offer.package)
+        except (Exception, SystemExit) as error:  # whatever somebody's code does when imported
+            said = " ".join(f"{type(error).__name__}: {error}".split())
+            raise Unusable(
+                f"{self.what} {name!r} of {offer.package} cannot be used ({said})"
+            ) from error
+
+
+class Offer(NamedTuple):
+    entry_point: EntryPoint
+    package: str  # with its version
+
+
+@cache
+def offers_in(group: str) -> dict[str, list[Offer]]:
+    """What the installed packages offer, by name."""
+    found: dict[str, list[Offer]] = {}
+    for entry_point in entry_points(group=group):
+        package = entry_point.dist
+        offer = Offer(entry_point, f"{package.name} {package.version}" if package else "a package")
+        found.setdefault(entry_point.name, []).append(offer)
+    return found
