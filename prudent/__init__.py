@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from prudent.api import Result, evaluate, export, load, resume, train
+    from prudent.api import Result, evaluate, export, load, resume, semi_batch, train
     from prudent.constraints import Constraint
     from prudent.exported import load_exported
     from prudent.tasks import TASKS
@@ -19,6 +19,7 @@ __all__ = [
     "load",
     "load_exported",
     "resume",
+    "semi_batch",
     "train",
 ]
 

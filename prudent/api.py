@@ -10,8 +10,15 @@ import gymnasium
 
 from prudent import backend
 from prudent.algorithms import find_algorithm
-from prudent.algorithms.entry import Settings, preset_named, settings, with_values
-from prudent.configs import OnPolicySchedule, Run, checked_run
+from prudent.algorithms.entry import (
+    Settings,
+    in_deployments,
+    preset_named,
+    settings,
+    with_updates,
+    with_values,
+)
+from prudent.configs import OnPolicySchedule, Run, SemiBatchSchedule, checked_run
 from prudent.exported import ExportedPolicy
 from prudent.files import new_run_folder
 from prudent.tasks import TASKS
@@ -85,6 +92,42 @@ def train(
     preset = preset_named(entry, found, preset)
     chosen = with_values(settings(entry, found, preset), values)
     run = make_run(algorithm, found, preset, seed, chosen)
+    extras = Extras(warmup, init_from, callbacks, log, quiet)
+    return start(run, found, Path(out) if out else default_folder(run), extras)
+
+
+def semi_batch(
+    algorithm: str = "cal",
+    *,
+    task: str | None = None,
+    env: Environment | None = None,
+    cost: Cost | None = None,
+    budget: float | None = None,
+    horizon: int | None = None,
+    discounted: bool | None = None,
+    negative_costs: bool = False,
+    preset: str | None = None,
+    seed: int = 0,
+    out: str | Path | None = None,
+    warmup: Any = None,
+    init_from: str | Path | None = None,
+    callbacks: Sequence[Callable[[dict[str, Any]], Any]] = (),
+    log: Sequence[str] = (),
+    quiet: bool = False,
+    **values: Any,
+) -> Result:
+    """Deploy a fixed policy, add its log, learn offline, and so on (`deployments=`,
+    `steps_per_deployment=`, `updates_per_deployment=`); all else as in `train`.
+
+    The first policy deployed is the untrained one, that of the run `init_from`, or one that has
+    learned from the log `warmup` already. The result is about the last deployment.
+    """
+    entry = find_algorithm(algorithm)
+    limits = budget, horizon, discounted
+    found = name_task(task, env, limits, cost=cost, negative_costs=negative_costs)
+    preset = preset_named(entry, found, preset)
+    chosen = with_values(in_deployments(entry, found, preset), values)
+    run = make_run(algorithm, found, preset, seed, with_updates(chosen, entry, found, preset))
     extras = Extras(warmup, init_from, callbacks, log, quiet)
     return start(run, found, Path(out) if out else default_folder(run), extras)
 
@@ -225,6 +268,7 @@ def _train(
     from prudent.training.initial import read_initial
     from prudent.training.off_policy import train as train_off_policy
     from prudent.training.on_policy import train as train_on_policy
+    from prudent.training.semi_batch import train as train_in_deployments
     from prudent.training.session import Place
 
     reporter = Reporter(extras.quiet, [SINKS[name](folder) for name in extras.log])
@@ -233,6 +277,8 @@ def _train(
     place = Place(run, task, folder, mark, reporter, initial, tuple(extras.callbacks))
     if isinstance(run.schedule, OnPolicySchedule):
         last = train_on_policy(place)
+    elif isinstance(run.schedule, SemiBatchSchedule):
+        last = train_in_deployments(place)
     else:
         last = train_off_policy(place, first_steps)
     return Result(folder, last["evaluation"])
@@ -257,7 +303,13 @@ def start_line(run: Run, folder: Path) -> str:
         plan = f"{schedule.steps} steps in epochs of {schedule.epoch_steps}"
         seen = "compared with the mean cost of finished episodes"
     else:
-        plan = f"{schedule.steps} steps after {schedule.warmup_steps} of warm-up"
+        if isinstance(schedule, SemiBatchSchedule):
+            plan = (
+                f"{schedule.deployments} deployments of {schedule.steps_per_deployment} steps, "
+                f"{schedule.updates_per_deployment} updates after each"
+            )
+        else:
+            plan = f"{schedule.steps} steps after {schedule.warmup_steps} of warm-up"
         seen = (
             f"which the critic sees as {run.critic_budget():.6g} "
             f"(discounted by {run.config.cost_discount:g})"

@@ -22,6 +22,7 @@ USAGE = """\
 usage: prudent [--version] [--debug] COMMAND ...
 
   train ALGORITHM --task TASK   train; `prudent train cal --task orbit --help` shows every option
+  semi-batch ALGORITHM --task TASK   deploy a fixed policy, learn from its log, and so on
   resume RUN                    go on with a run that was stopped, or to more --steps
   evaluate RUN                  fresh episodes of a run's policy, and a video
   export RUN FILE               a run's policy as one file that acts without JAX
@@ -78,12 +79,26 @@ class TrainOptions(Generic[Config, Plan]):
 
 def train(arguments: list[str]) -> None:
     """Two passes: algorithm, task and preset decide the defaults of everything else."""
-    from prudent.algorithms.entry import Settings, preset_named, settings
+    train_as("train", arguments)
+
+
+def semi_batch(arguments: list[str]) -> None:
+    train_as("semi-batch", arguments)
+
+
+def train_as(command: Literal["train", "semi-batch"], arguments: list[str]) -> None:
+    from prudent.algorithms.entry import (
+        Settings,
+        in_deployments,
+        preset_named,
+        settings,
+        with_updates,
+    )
     from prudent.api import Extras, default_folder, make_run, start
     from prudent.tasks import TASKS
     from prudent.tasks.custom import find_task, unknown_task
 
-    first = OneLineParser(prog="prudent train", add_help=False, allow_abbrev=False)
+    first = OneLineParser(prog=f"prudent {command}", add_help=False, allow_abbrev=False)
     first.add_argument("algorithm", choices=sorted(ALGORITHMS), nargs="?")
     where = first.add_mutually_exclusive_group()
     where.add_argument("--task", help="one of `prudent list`")
@@ -98,11 +113,12 @@ def train(arguments: list[str]) -> None:
     entry = ALGORITHMS[chosen.algorithm]
     known = TASKS.get(name) or unknown_task(name)
     preset = preset_named(entry, known, chosen.preset)
-    config, schedule = settings(entry, known, preset)
+    find_settings = settings if command == "train" else in_deployments
+    config, schedule = find_settings(entry, known, preset)
     form: Any = TrainOptions[type(config), type(schedule)]  # type: ignore[misc]
     options = parse(
         form,
-        prog=f"prudent train {chosen.algorithm} --{'task' if chosen.task else 'env'} {name}",
+        prog=f"prudent {command} {chosen.algorithm} --{'task' if chosen.task else 'env'} {name}",
         description=(
             f"Every setting; the defaults are those of preset {preset}. There is here: "
             f"{', '.join(entry.presets(known))}. --preset chooses {PRESETS}."
@@ -114,6 +130,8 @@ def train(arguments: list[str]) -> None:
     limits = options.budget, options.horizon, options.discounted
     task = find_task(name, None, *limits, options.cost, options.negative_costs)
     settled = Settings(options.config, options.schedule)
+    if command == "semi-batch":
+        settled = with_updates(settled, entry, known, preset)
     run = make_run(chosen.algorithm, task, preset, options.seed, settled)
     folder = options.out or default_folder(run)
     extras = Extras(options.warmup, options.init_from, (), options.log, options.quiet)
@@ -383,6 +401,7 @@ def complete(arguments: list[str]) -> None:
 
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "train": train,
+    "semi-batch": semi_batch,
     "resume": resume,
     "evaluate": evaluate,
     "export": export,

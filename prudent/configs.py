@@ -6,7 +6,7 @@ extend each other to share fields, and hold nothing but fields. Nothing here imp
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Literal
 
 from prudent.constraints import Constraint
@@ -176,9 +176,46 @@ class OnPolicySchedule:
     """Keep policy and critics this often, for later diagnostics."""
 
 
+@dataclass(frozen=True)
+class SemiBatchSchedule:
+    """When an off-policy learner is deployed with a policy that does not change, and when it learns
+    from what was logged.
+    """
+
+    deployments: Count = 5
+    """Times that a fixed stochastic policy collects experience and then learns offline."""
+    steps_per_deployment: Count = 2_000
+    """Environment steps with one policy. Episodes begin anew with every deployment."""
+    updates_per_deployment: Count | None = None
+    """Gradient steps after each (default: what the preset's updates per step come to)."""
+    target_steps: Count = 1
+    """Rewards and costs summed before a target bootstraps (n-step targets)."""
+    batch_size: Count = 12
+    replay_capacity: Count = 1_000_000
+    """Newest logged steps that are learned from."""
+    timeout_is_terminal: bool = False
+    """Treat the time limit as a terminal state for both critics instead of bootstrapping."""
+    checkpoint_every: Count = 1_000
+    """Environment steps, or updates, between two checkpoints."""
+
+    @property
+    def steps(self) -> int:
+        """Environment steps of all deployments together."""
+        return self.deployments * self.steps_per_deployment
+
+
 # An algorithm's own settings extend one of the two.
 AlgorithmConfig = OffPolicyConfig | OnPolicyConfig
-Schedule = OffPolicySchedule | OnPolicySchedule
+Schedule = OffPolicySchedule | OnPolicySchedule | SemiBatchSchedule
+
+
+def settled(schedule: SemiBatchSchedule, preset: OffPolicySchedule) -> SemiBatchSchedule:
+    """With as many updates as the preset makes in as many steps, unless they are given."""
+    if schedule.updates_per_deployment is not None:
+        return schedule
+    ratio = min(preset.updates_per_step, preset.updates_cap or preset.updates_per_step)
+    updates = max(1, round(ratio * schedule.steps_per_deployment))
+    return replace(schedule, updates_per_deployment=updates)
 
 
 @dataclass(frozen=True)
@@ -238,16 +275,33 @@ def checked_run(run: Run) -> Run:
     run = checked(run, config=checked(run.config), schedule=checked(run.schedule))
     if isinstance(run.schedule, OffPolicySchedule):
         check_replay(run.schedule)
+    elif isinstance(run.schedule, SemiBatchSchedule):
+        check_replay(run.schedule)
+        check_deployments(run.schedule, run.horizon)
     else:
         check_epochs(run.schedule, run.horizon)
     return run
 
 
-def check_replay(schedule: OffPolicySchedule) -> None:
+def check_replay(schedule: OffPolicySchedule | SemiBatchSchedule) -> None:
     if schedule.replay_capacity < schedule.batch_size:
         raise ValueError(
             f"a replay of {schedule.replay_capacity} never holds a batch of {schedule.batch_size}; "
             "choose a larger replay_capacity or a smaller batch_size"
+        )
+
+
+def check_deployments(schedule: SemiBatchSchedule, horizon: int) -> None:
+    steps = schedule.steps_per_deployment
+    if steps < horizon:
+        raise ValueError(
+            f"a deployment of {steps} steps ends before an episode of {horizon} does, so its cost "
+            f"would never be known; choose --steps-per-deployment of {horizon} or more"
+        )
+    if steps < schedule.batch_size:
+        raise ValueError(
+            f"a deployment of {steps} steps does not fill a batch of {schedule.batch_size}; choose "
+            "more steps per deployment or a smaller batch_size"
         )
 
 

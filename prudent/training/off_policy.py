@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from prudent.configs import OffPolicySchedule
+from prudent.configs import OffPolicySchedule, SemiBatchSchedule
 from prudent.training.checkpoint import save_snapshot
 from prudent.training.guards import check_finite, check_metrics
 from prudent.training.learner import Rows
@@ -117,6 +117,16 @@ def evaluation_due(session: OffPolicySession) -> bool:
 
 def take_step(session: OffPolicySession) -> None:
     """One environment step and the updates that are due after it."""
+    ends = collect_step(session)
+    if session.step >= 0:
+        end_block(session)
+    session.step += 1
+    if ends:
+        finish_episode(session)
+
+
+def collect_step(session: OffPolicySession) -> bool:
+    """One environment step into the replay; whether the episode ends with it."""
     run, collector = session.run, session.collector
     schedule, episode = collector.schedule, collector.episode
     before, observation = session.step, episode.observation
@@ -137,10 +147,7 @@ def take_step(session: OffPolicySession) -> None:
             collector.updates_this_epoch = 0
         collector.block_steps += 1
         collector.block_episodes += ends
-        end_block(session)
-    session.step = before + 1
-    if ends:
-        finish_episode(session)
+    return ends
 
 
 def choose_action(session: OffPolicySession) -> np.ndarray:
@@ -203,14 +210,15 @@ def finish_episode(session: OffPolicySession) -> None:
     collector, accounting = session.collector, session.accounting
     episode = collector.episode
     began = session.step - len(episode.rewards)
-    line = {
-        "step": session.step,
-        "phase": "warmup" if began < 0 else "training",
+    found = {
         "return": sum(episode.rewards),
         "cost": accounting.constraint.measure(episode.costs, accounting.discount),
         "length": len(episode.rewards),
     }
+    line = {"step": session.step, "phase": "warmup" if began < 0 else "training", **found}
     session.episodes.write(line)
+    if isinstance(session.run.schedule, SemiBatchSchedule):
+        collector.deployed.append([found["return"], found["cost"], found["length"]])
     session.reporter.episode_ended(line)
     collector.episode = Episode(collector.environment, session.run.seed, episode.index + 1)
     check_finite(session, observation=collector.episode.observation)
