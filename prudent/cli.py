@@ -31,6 +31,7 @@ usage: prudent [--version] [--debug] COMMAND ...
   sweep --algorithms A --tasks T   a grid of your own: settings with several values are its axes
   report RUN ...                learning curves and final numbers of runs on one task
   claims PATH ...               what runs below these paths say of the paper's claims
+  bidding COMMAND               an advertising market: simulate it, learn from its logs
   list                          algorithms, and tasks with their budgets
   bench                         how fast this machine learns, against what it could
   completion SHELL              a script for bash, zsh or fish that completes these words
@@ -367,6 +368,12 @@ def sweep(arguments: list[str]) -> None:
     run_sweep(arguments)
 
 
+def bidding(arguments: list[str]) -> None:
+    from prudent.bidding.command import main as run_bidding
+
+    run_bidding(arguments)
+
+
 def run_one(arguments: list[str]) -> None:
     """For the engines of grids: the run that a file describes."""
     from prudent.experiments.engines import ELSEWHERE, read_job, run_job
@@ -411,6 +418,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "run-one": run_one,
     "report": report,
     "claims": claims,
+    "bidding": bidding,
     "list": list_all,
     "bench": bench,
     "completion": completion,

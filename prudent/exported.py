@@ -1,8 +1,8 @@
 """A policy in one small file, which acts without JAX and can be read without this library.
 
 The file is in safetensors format. Its arrays are the network's layers in order (`layers/0/weight`
-[in, out], `layers/0/bias` [out], ...), `action/scale` and `action/centre`, and, where training
-brought observations to scale, `observation/mean`, `observation/deviation` and the bound to which
+[in, out], `layers/0/bias` [out], ...), `action/scale` and `action/centre`, `action/log_std` where
+exploring adds noise that no observation changes, and, where training brought observations to scale, `observation/mean`, `observation/deviation` and the bound to which
 they are then clipped, `observation/largest`. Its metadata has one entry, `policy`, in JSON: the
 `activation` between layers, the `head`, which makes an action in [-1, 1] of the first outputs, the
 `spaces` of the environment (see `Spaces`), and where the policy comes from.
@@ -123,21 +123,31 @@ class ExportedPolicy:
             (arrays[f"layers/{i}/weight"], arrays[f"layers/{i}/bias"]) for i in range(count)
         ]
         self._scale, self._centre = arrays["action/scale"], arrays["action/centre"]
+        self.log_std = arrays.get("action/log_std")  # of noise that no observation changes
         self._scaling = [
             arrays[name] for name in sorted(arrays) if name.startswith("observation/")
         ]  # deviation, largest, mean; or nothing
         self.spaces = read_spaces(spaces, len(self._layers[0][0]), len(self._scale))
 
     def __call__(self, observation: Any) -> np.ndarray:
+        outputs = self.outputs(observation)
+        return self.from_unit(self._head(outputs[..., : len(self._scale)]))
+
+    def outputs(self, observation: Any) -> np.ndarray:
+        """Of the last layer: what the mode is made of and, for some algorithms, the spread."""
         x = self.spaces.flat(observation)
         if self._scaling:
             deviation, largest, mean = self._scaling
             x = np.clip((x - mean) / deviation, -largest, largest)
         *hidden, (weight, bias) = self._layers
         for inner_weight, inner_bias in hidden:
-            x = self._activation(x @ inner_weight + inner_bias)
-        outputs = x @ weight + bias
-        unit_action = self._head(outputs[..., : len(self._scale)])
+            x = x @ inner_weight
+            x += inner_bias
+            x = self._activation(x, out=x)
+        return x @ weight + bias
+
+    def from_unit(self, unit_action: np.ndarray) -> np.ndarray:
+        """Actions in [-1, 1] as the environment takes them."""
         return self.spaces.shaped(self._scale * unit_action + self._centre)
 
     def predict(

@@ -17,6 +17,8 @@ def export_policy(policy: Policy, run: Run, path: Path) -> ExportedPolicy:
     arrays = {"action/scale": policy.scale, "action/centre": policy.centre}
     if network.scaling is not None:
         arrays |= {f"observation/{name}": x for name, x in network.scaling._asdict().items()}
+    if network.log_std is not None:
+        arrays["action/log_std"] = network.log_std
     form = {"activation": network.activation, "head": network.head}
     for index, layer in enumerate(network.layers):
         arrays |= {f"layers/{index}/{name}": array for name, array in layer.items()}
