@@ -1,4 +1,4 @@
-"""How quickly minibatches are drawn from a logged week, beside what memory allows in the same run."""
+"""How quickly minibatches are drawn from a logged week, beside what memory allows at that time."""
 
 from collections.abc import Callable
 from time import perf_counter
