@@ -58,6 +58,8 @@ class TrainOptions(Generic[Config, Plan]):
     """Cost allowed per episode (default: the task's)."""
     negative_costs: bool = False
     """Costs can be negative, and so may the budget."""
+    cost_range: tuple[float, float] | None = None
+    """Least and largest cost of a step, which may be inf (default: the task's, if it knows)."""
     cost: str | None = None
     """The entry of `info` that is the cost (default: cost)."""
     horizon: int | None = None
@@ -112,7 +114,8 @@ def train(arguments: list[str]) -> None:
         config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
     )
     limits = options.budget, options.horizon, options.discounted
-    task = find_task(name, None, *limits, options.cost, options.negative_costs)
+    how = options.cost, options.negative_costs, options.cost_range
+    task = find_task(name, None, *limits, *how)
     settled = Settings(options.config, options.schedule)
     run = make_run(chosen.algorithm, task, preset, options.seed, settled)
     folder = options.out or default_folder(run)

@@ -62,6 +62,8 @@ class ReplayCollector:
     block_steps: int = 0  # environment steps since the last block of updates
     block_episodes: int = 0  # episodes that ended since then
     updates_owed: float = 0.0  # the fraction of an update that the last block left
+    ended_episodes: int = 0  # of training, since the last update
+    ended_cost: float = 0.0  # of all of these
     work_unit: str = field(default="updates", init=False)
 
     @property
@@ -73,7 +75,14 @@ class ReplayCollector:
 
 
 OffPolicySession = Session[ReplayCollector]
-COUNTERS = ("updates_this_epoch", "block_steps", "block_episodes", "updates_owed")
+COUNTERS = (
+    "updates_this_epoch",
+    "block_steps",
+    "block_episodes",
+    "updates_owed",
+    "ended_episodes",
+    "ended_cost",
+)
 
 
 def open_off_policy(place: Place, warmup: Warmup) -> OffPolicySession:
@@ -89,7 +98,7 @@ def _opened(
     place: Place, schedule: OffPolicySchedule, environment: AdaptedEnv, warmup: Warmup
 ) -> OffPolicySession:
     run = place.run
-    spec = make_spec(environment, run.critic_budget())
+    spec = make_spec(environment, run.critic_budget(), run.cost_ahead())
     learner = compile_for_rows(build_for(run, spec), spec, schedule.batch_size, run.seed)
     found = find_checkpoint(place)
     facts = found.facts if found else {}
