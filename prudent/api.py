@@ -1,5 +1,6 @@
 """The library from Python: train, resume, load, evaluate, export."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
@@ -62,6 +63,7 @@ def train(
     horizon: int | None = None,
     discounted: bool | None = None,
     negative_costs: bool = False,
+    cost_range: tuple[float, float] | None = None,
     preset: str | None = None,
     seed: int = 0,
     out: str | Path | None = None,
@@ -78,7 +80,8 @@ def train(
     Gymnasium id; it needs a `budget` (cost allowed per episode; a plain sum unless `discounted`)
     and a `horizon` (steps per episode). `cost` says where a step's cost comes from, if not from
     `info["cost"]`: the key of another entry of `info`, or a function of (observation, action,
-    reward, terminated, truncated, info). A budget below 0 needs `negative_costs`.
+    reward, terminated, truncated, info). A budget below 0 needs `negative_costs`. `cost_range` is
+    the least and the largest cost a step can have, for settings that make use of it.
 
     `warmup` replaces the first, untrained steps: a policy (observation -> action) or logged
     transitions (see `prudent.training.warmup`). `init_from` is the folder of a run whose policy is
@@ -88,7 +91,8 @@ def train(
     """
     entry = find_algorithm(algorithm)
     limits = budget, horizon, discounted
-    found = name_task(task, env, limits, cost=cost, negative_costs=negative_costs)
+    how = {"cost": cost, "negative_costs": negative_costs, "cost_range": cost_range}
+    found = name_task(task, env, limits, **how)
     preset = preset_named(entry, found, preset)
     chosen = with_values(settings(entry, found, preset), values)
     run = make_run(algorithm, found, preset, seed, chosen)
@@ -154,6 +158,7 @@ def environment_name(env: Any) -> str:
 
 
 def make_run(algorithm: str, task: Task, preset: str, seed: int, chosen: Settings) -> Run:
+    least, largest = used_cost_range(task, chosen.config)
     return checked_run(
         Run(
             algorithm=algorithm,
@@ -166,8 +171,18 @@ def make_run(algorithm: str, task: Task, preset: str, seed: int, chosen: Setting
             discounted=task.constraint.discounted,
             horizon=task.horizon,
             cost_source=task.cost_source,
+            least_cost=least,
+            largest_cost=largest,
         )
     )
+
+
+def used_cost_range(task: Task, config: Any) -> tuple[float | None, float | None]:
+    """The finite ones of the task's bounds, where a setting makes use of them."""
+    if task.cost_range is None or getattr(config, "cost_bounds", "none") != "task":
+        return None, None
+    least, largest = task.cost_range
+    return least if math.isfinite(least) else None, largest if math.isfinite(largest) else None
 
 
 def default_folder(run: Run, runs: Path = Path("runs")) -> Path:
@@ -204,7 +219,7 @@ def start(run: Run, task: Task, folder: Path, extras: Extras) -> Result:
         if extras.init_from is not None:
             initial |= policy_of_run(Path(extras.init_from))
             run = replace(run, init_from=mark_of_policy(initial))
-        spec = make_spec(environment, run.critic_budget())
+        spec = make_spec(environment, run.critic_budget(), run.cost_ahead())
         check_initial(run, spec, initial)
         facts = {
             "spec": spec._asdict(),

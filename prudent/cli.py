@@ -60,6 +60,8 @@ class TrainOptions(Generic[Config, Plan]):
     """Cost allowed per episode (default: the task's)."""
     negative_costs: bool = False
     """Costs can be negative, and so may the budget."""
+    cost_range: tuple[float, float] | None = None
+    """Least and largest cost of a step, which may be inf (default: the task's, if it knows)."""
     cost: str | None = None
     """The entry of `info` that is the cost (default: cost)."""
     horizon: int | None = None
@@ -129,7 +131,8 @@ def train_as(command: Literal["train", "semi-batch"], arguments: list[str]) -> N
         config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
     )
     limits = options.budget, options.horizon, options.discounted
-    task = find_task(name, None, *limits, options.cost, options.negative_costs)
+    how = options.cost, options.negative_costs, options.cost_range
+    task = find_task(name, None, *limits, *how)
     settled = Settings(options.config, options.schedule)
     if command == "semi-batch":
         settled = with_updates(settled, entry, known, preset)

@@ -64,6 +64,8 @@ class ReplayCollector:
     updates_owed: float = 0.0  # the fraction of an update that the last block left
     # Return, cost and length of each episode that ended in the present deployment, if there is one.
     deployed: list[list[float]] = field(default_factory=list)
+    ended_episodes: int = 0  # of training, since the last update
+    ended_cost: float = 0.0  # of all of these
     work_unit: str = field(default="updates", init=False)
 
     @property
@@ -75,7 +77,15 @@ class ReplayCollector:
 
 
 OffPolicySession = Session[ReplayCollector]
-COUNTERS = ("updates_this_epoch", "block_steps", "block_episodes", "updates_owed", "deployed")
+COUNTERS = (
+    "updates_this_epoch",
+    "block_steps",
+    "block_episodes",
+    "updates_owed",
+    "ended_episodes",
+    "ended_cost",
+    "deployed",
+)
 
 
 def open_off_policy(place: Place, warmup: Warmup) -> OffPolicySession:
@@ -108,7 +118,7 @@ def _opened(
     place: Place, schedule: OffPolicySchedule, environment: AdaptedEnv, warmup: Warmup
 ) -> OffPolicySession:
     run = place.run
-    spec = make_spec(environment, run.critic_budget())
+    spec = make_spec(environment, run.critic_budget(), run.cost_ahead())
     learner = compile_for_rows(build_for(run, spec), spec, schedule.batch_size, run.seed)
     found = find_checkpoint(place)
     facts = found.facts if found else {}
