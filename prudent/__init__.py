@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from prudent.algorithms import ALGORITHMS, register_algorithm
     from prudent.algorithms.entry import Entry
-    from prudent.api import Result, evaluate, export, load, resume, train
+    from prudent.api import Result, evaluate, export, load, resume, semi_batch, train
     from prudent.certification import certify
     from prudent.constraints import Constraint
     from prudent.exported import load_exported
@@ -29,6 +29,7 @@ __all__ = [
     "register_algorithm",
     "register_task",
     "resume",
+    "semi_batch",
     "train",
 ]
 

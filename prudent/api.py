@@ -1,5 +1,6 @@
 """The library from Python: train, resume, load, evaluate, export."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
@@ -10,8 +11,15 @@ import gymnasium
 
 from prudent import backend
 from prudent.algorithms import find_algorithm
-from prudent.algorithms.entry import Settings, preset_named, settings, with_values
-from prudent.configs import OnPolicySchedule, Run, checked_run
+from prudent.algorithms.entry import (
+    Settings,
+    in_deployments,
+    preset_named,
+    settings,
+    with_updates,
+    with_values,
+)
+from prudent.configs import OnPolicySchedule, Run, SemiBatchSchedule, checked_run
 from prudent.exported import ExportedPolicy
 from prudent.files import new_run_folder
 from prudent.tasks import TASKS
@@ -55,6 +63,7 @@ def train(
     horizon: int | None = None,
     discounted: bool | None = None,
     negative_costs: bool = False,
+    cost_range: tuple[float, float] | None = None,
     preset: str | None = None,
     seed: int = 0,
     out: str | Path | None = None,
@@ -71,7 +80,8 @@ def train(
     Gymnasium id; it needs a `budget` (cost allowed per episode; a plain sum unless `discounted`)
     and a `horizon` (steps per episode). `cost` says where a step's cost comes from, if not from
     `info["cost"]`: the key of another entry of `info`, or a function of (observation, action,
-    reward, terminated, truncated, info). A budget below 0 needs `negative_costs`.
+    reward, terminated, truncated, info). A budget below 0 needs `negative_costs`. `cost_range` is
+    the least and the largest cost a step can have, for settings that make use of it.
 
     `warmup` replaces the first, untrained steps: a policy (observation -> action) or logged
     transitions (see `prudent.training.warmup`). `init_from` is the folder of a run whose policy is
@@ -81,10 +91,47 @@ def train(
     """
     entry = find_algorithm(algorithm)
     limits = budget, horizon, discounted
-    found = name_task(task, env, limits, cost=cost, negative_costs=negative_costs)
+    how = {"cost": cost, "negative_costs": negative_costs, "cost_range": cost_range}
+    found = name_task(task, env, limits, **how)
     preset = preset_named(entry, found, preset)
     chosen = with_values(settings(entry, found, preset), values)
     run = make_run(algorithm, found, preset, seed, chosen)
+    extras = Extras(warmup, init_from, callbacks, log, quiet)
+    return start(run, found, Path(out) if out else default_folder(run), extras)
+
+
+def semi_batch(
+    algorithm: str = "cal",
+    *,
+    task: str | None = None,
+    env: Environment | None = None,
+    cost: Cost | None = None,
+    budget: float | None = None,
+    horizon: int | None = None,
+    discounted: bool | None = None,
+    negative_costs: bool = False,
+    preset: str | None = None,
+    seed: int = 0,
+    out: str | Path | None = None,
+    warmup: Any = None,
+    init_from: str | Path | None = None,
+    callbacks: Sequence[Callable[[dict[str, Any]], Any]] = (),
+    log: Sequence[str] = (),
+    quiet: bool = False,
+    **values: Any,
+) -> Result:
+    """Deploy a fixed policy, add its log, learn offline, and so on (`deployments=`,
+    `steps_per_deployment=`, `updates_per_deployment=`); all else as in `train`.
+
+    The first policy deployed is the untrained one, that of the run `init_from`, or one that has
+    learned from the log `warmup` already. The result is about the last deployment.
+    """
+    entry = find_algorithm(algorithm)
+    limits = budget, horizon, discounted
+    found = name_task(task, env, limits, cost=cost, negative_costs=negative_costs)
+    preset = preset_named(entry, found, preset)
+    chosen = with_values(in_deployments(entry, found, preset), values)
+    run = make_run(algorithm, found, preset, seed, with_updates(chosen, entry, found, preset))
     extras = Extras(warmup, init_from, callbacks, log, quiet)
     return start(run, found, Path(out) if out else default_folder(run), extras)
 
@@ -111,6 +158,7 @@ def environment_name(env: Any) -> str:
 
 
 def make_run(algorithm: str, task: Task, preset: str, seed: int, chosen: Settings) -> Run:
+    least, largest = used_cost_range(task, chosen.config)
     return checked_run(
         Run(
             algorithm=algorithm,
@@ -123,8 +171,18 @@ def make_run(algorithm: str, task: Task, preset: str, seed: int, chosen: Setting
             discounted=task.constraint.discounted,
             horizon=task.horizon,
             cost_source=task.cost_source,
+            least_cost=least,
+            largest_cost=largest,
         )
     )
+
+
+def used_cost_range(task: Task, config: Any) -> tuple[float | None, float | None]:
+    """The finite ones of the task's bounds, where a setting makes use of them."""
+    if task.cost_range is None or getattr(config, "cost_bounds", "none") != "task":
+        return None, None
+    least, largest = task.cost_range
+    return least if math.isfinite(least) else None, largest if math.isfinite(largest) else None
 
 
 def default_folder(run: Run, runs: Path = Path("runs")) -> Path:
@@ -165,7 +223,7 @@ def start(run: Run, task: Task, folder: Path, extras: Extras) -> Result:
         if extras.init_from is not None:
             initial |= policy_of_run(Path(extras.init_from))
             run = replace(run, init_from=mark_of_policy(initial))
-        spec = make_spec(environment, run.critic_budget())
+        spec = make_spec(environment, run.critic_budget(), run.cost_ahead())
         check_initial(run, spec, initial)
         facts = {
             "spec": spec._asdict(),
@@ -229,6 +287,7 @@ def _train(
     from prudent.training.initial import read_initial
     from prudent.training.off_policy import train as train_off_policy
     from prudent.training.on_policy import train as train_on_policy
+    from prudent.training.semi_batch import train as train_in_deployments
     from prudent.training.session import Place
 
     reporter = Reporter(extras.quiet, [SINKS[name](folder) for name in extras.log])
@@ -237,6 +296,8 @@ def _train(
     place = Place(run, task, folder, mark, reporter, initial, tuple(extras.callbacks))
     if isinstance(run.schedule, OnPolicySchedule):
         last = train_on_policy(place)
+    elif isinstance(run.schedule, SemiBatchSchedule):
+        last = train_in_deployments(place)
     else:
         last = train_off_policy(place, first_steps)
     return Result(folder, last["evaluation"])
@@ -261,7 +322,13 @@ def start_line(run: Run, folder: Path) -> str:
         plan = f"{schedule.steps} steps in epochs of {schedule.epoch_steps}"
         seen = "compared with the mean cost of finished episodes"
     else:
-        plan = f"{schedule.steps} steps after {schedule.warmup_steps} of warm-up"
+        if isinstance(schedule, SemiBatchSchedule):
+            plan = (
+                f"{schedule.deployments} deployments of {schedule.steps_per_deployment} steps, "
+                f"{schedule.updates_per_deployment} updates after each"
+            )
+        else:
+            plan = f"{schedule.steps} steps after {schedule.warmup_steps} of warm-up"
         seen = (
             f"which the critic sees as {run.critic_budget():.6g} "
             f"(discounted by {run.config.cost_discount:g})"

@@ -24,6 +24,7 @@ USAGE = """\
 usage: prudent [--version] [--debug] COMMAND ...
 
   train ALGORITHM --task TASK   train; `prudent train cal --task orbit --help` shows every option
+  semi-batch ALGORITHM --task TASK   deploy a fixed policy, learn from its log, and so on
   resume RUN                    go on with a run that was stopped, or to more --steps
   evaluate RUN                  fresh episodes of a run's policy, and a video
   certify RUN_OR_FILE           prove that a policy keeps its budget, or that it does not
@@ -33,6 +34,7 @@ usage: prudent [--version] [--debug] COMMAND ...
   sweep --algorithms A --tasks T   a grid of your own: settings with several values are its axes
   report PATH ...               figures, tables and a page to explore, of all runs below these paths
   claims PATH ...               what runs below these paths say of the paper's claims
+  bidding COMMAND               an advertising market: simulate it, learn from its logs
   list                          algorithms, and tasks with their budgets
   bench                         how fast this machine learns, against what it could
   completion SHELL              a script for bash, zsh or fish that completes these words
@@ -61,6 +63,8 @@ class TrainOptions(Generic[Config, Plan]):
     """Cost allowed per episode (default: the task's)."""
     negative_costs: bool = False
     """Costs can be negative, and so may the budget."""
+    cost_range: tuple[float, float] | None = None
+    """Least and largest cost of a step, which may be inf (default: the task's, if it knows)."""
     cost: str | None = None
     """The entry of `info` that is the cost (default: cost)."""
     horizon: int | None = None
@@ -81,12 +85,26 @@ class TrainOptions(Generic[Config, Plan]):
 
 def train(arguments: list[str]) -> None:
     """Two passes: algorithm, task and preset decide the defaults of everything else."""
-    from prudent.algorithms.entry import Settings, preset_named, settings
+    train_as("train", arguments)
+
+
+def semi_batch(arguments: list[str]) -> None:
+    train_as("semi-batch", arguments)
+
+
+def train_as(command: Literal["train", "semi-batch"], arguments: list[str]) -> None:
+    from prudent.algorithms.entry import (
+        Settings,
+        in_deployments,
+        preset_named,
+        settings,
+        with_updates,
+    )
     from prudent.api import Extras, default_folder, make_run, start
     from prudent.tasks import TASKS
     from prudent.tasks.custom import find_task, unknown_task
 
-    first = OneLineParser(prog="prudent train", add_help=False, allow_abbrev=False)
+    first = OneLineParser(prog=f"prudent {command}", add_help=False, allow_abbrev=False)
     first.add_argument("algorithm", choices=sorted(ALGORITHMS), nargs="?")
     where = first.add_mutually_exclusive_group()
     where.add_argument("--task", help="one of `prudent list`")
@@ -101,11 +119,12 @@ def train(arguments: list[str]) -> None:
     entry = find_algorithm(chosen.algorithm)
     known = TASKS.get(name) or unknown_task(name)
     preset = preset_named(entry, known, chosen.preset)
-    config, schedule = settings(entry, known, preset)
+    find_settings = settings if command == "train" else in_deployments
+    config, schedule = find_settings(entry, known, preset)
     form: Any = TrainOptions[type(config), type(schedule)]  # type: ignore[misc]
     options = parse(
         form,
-        prog=f"prudent train {chosen.algorithm} --{'task' if chosen.task else 'env'} {name}",
+        prog=f"prudent {command} {chosen.algorithm} --{'task' if chosen.task else 'env'} {name}",
         description=(
             f"Every setting; the defaults are those of preset {preset}. There is here: "
             f"{', '.join(entry.presets(known))}. --preset chooses {PRESETS}."
@@ -115,8 +134,11 @@ def train(arguments: list[str]) -> None:
         config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
     )
     limits = options.budget, options.horizon, options.discounted
-    task = find_task(name, None, *limits, options.cost, options.negative_costs)
+    how = options.cost, options.negative_costs, options.cost_range
+    task = find_task(name, None, *limits, *how)
     settled = Settings(options.config, options.schedule)
+    if command == "semi-batch":
+        settled = with_updates(settled, entry, known, preset)
     run = make_run(chosen.algorithm, task, preset, options.seed, settled)
     folder = options.out or default_folder(run)
     extras = Extras(options.warmup, options.init_from, (), options.log, options.quiet)
@@ -372,6 +394,12 @@ def sweep(arguments: list[str]) -> None:
     run_sweep(arguments)
 
 
+def bidding(arguments: list[str]) -> None:
+    from prudent.bidding.command import main as run_bidding
+
+    run_bidding(arguments)
+
+
 def run_one(arguments: list[str]) -> None:
     """For the engines of grids: the run that a file describes."""
     from prudent.experiments.engines import ELSEWHERE, read_job, run_job, stop_with_parent
@@ -408,6 +436,7 @@ def complete(arguments: list[str]) -> None:
 
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "train": train,
+    "semi-batch": semi_batch,
     "resume": resume,
     "evaluate": evaluate,
     "certify": certify,
@@ -418,6 +447,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "run-one": run_one,
     "report": report,
     "claims": claims,
+    "bidding": bidding,
     "list": list_all,
     "bench": bench,
     "completion": completion,

@@ -5,11 +5,13 @@ from typing import Any, Literal, get_args, get_origin
 from typing import get_type_hints as type_hints
 
 from prudent.algorithms import ALGORITHMS
+from prudent.configs import SemiBatchSchedule
 from prudent.settings import option
 from prudent.tasks import TASKS
 
 COMMANDS = (
-    *("train", "resume", "evaluate", "certify", "export", "diagnose", "experiment", "sweep"),
+    *("train", "semi-batch", "resume", "evaluate", "certify", "export", "diagnose"),
+    *("experiment", "sweep"),
     *("report", "claims", "list", "bench", "completion"),
 )
 GRID = (
@@ -70,7 +72,8 @@ def _all(before: list[str]) -> list[str]:
     command, previous = before[0], before[-1]
     if command == "completion":
         return list(SCRIPTS)
-    if (command == "train" and len(before) == 1) or previous in ("--algorithm", "--algorithms"):
+    trains = command in ("train", "semi-batch")
+    if (trains and len(before) == 1) or previous in ("--algorithm", "--algorithms"):
         return list(ALGORITHMS)
     if command == "experiment" and len(before) == 1:
         from prudent.experiments.command import EXPERIMENTS
@@ -78,7 +81,7 @@ def _all(before: list[str]) -> list[str]:
         return list(EXPERIMENTS)
     if previous in ("--task", "--env", "--tasks"):
         return list(TASKS)
-    if command != "train" or len(before) < 2 or before[1] not in ALGORITHMS:
+    if not trains or len(before) < 2 or before[1] not in ALGORITHMS:
         return list(OPTIONS.get(command, ()))
     return _of_algorithm(before, previous)
 
@@ -89,7 +92,8 @@ def _of_algorithm(before: list[str], previous: str) -> list[str]:
         task = TASKS.get(before[before.index("--task") + 1]) if "--task" in before else None
         return list(entry.presets(task or TASKS["hopper-velocity"]))
     choices: dict[str, Any] = {}
-    for kind in (entry.config, entry.schedule):
+    in_deployments = before[0] == "semi-batch"
+    for kind in (entry.config, SemiBatchSchedule if in_deployments else entry.schedule):
         hints = type_hints(kind)
         choices |= {option(field.name): hints[field.name] for field in fields(kind)}
     if get_origin(choices.get(previous)) is Literal:

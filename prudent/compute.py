@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import jax.numpy as jnp
     import optax as optax
 
+    from prudent.pieces import calibration as calibration
     from prudent.pieces import critics as critics
     from prudent.pieces import multipliers as multipliers
     from prudent.pieces import networks as networks
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from prudent.pieces import types as types
 else:
     jax, jnp, optax = Lazy("jax"), Lazy("jax.numpy"), Lazy("optax")
+    calibration = Lazy("prudent.pieces.calibration")
     critics, multipliers = Lazy("prudent.pieces.critics"), Lazy("prudent.pieces.multipliers")
     networks, policies = Lazy("prudent.pieces.networks"), Lazy("prudent.pieces.policies")
     on_policy = Lazy("prudent.pieces.on_policy_actor_critic")
@@ -42,6 +44,7 @@ else:
     surrogates, types = Lazy("prudent.pieces.surrogates"), Lazy("prudent.pieces.types")
 
 __all__ = [
+    "calibration",
     "critics",
     "jax",
     "jnp",

@@ -6,11 +6,12 @@ extend each other to share fields, and hold nothing but fields. Nothing here imp
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Literal
 
 from prudent.constraints import Constraint
 from prudent.settings import (
+    LATER,
     Count,
     CountOrZero,
     Finite,
@@ -20,6 +21,7 @@ from prudent.settings import (
     Range,
     Share,
     checked,
+    unstored,
 )
 
 
@@ -35,6 +37,26 @@ class OffPolicyConfig:
     """Cost discount (gamma_c)."""
     target_rate: PositiveShare = 0.005
     """Share of the online parameters that a target copy takes over when it moves (tau)."""
+
+
+@dataclass(frozen=True)
+class DualConfig:
+    """What is read where a multiplier answers to cost critics, so that the limit holds on episodes
+    too (`docs/algorithms/cal.md` has the equations).
+    """
+
+    dual_states: Annotated[Literal["replay", "recent"], LATER] = "replay"
+    """States at which the violation is measured: all in the replay, or those of recent steps."""
+    recent_steps: Annotated[Count, LATER] = 2_000
+    """How many environment steps are recent."""
+    calibration: Annotated[Literal["none", "episodes"], LATER] = "none"
+    """Move the budget of the multiplier by what its estimate misses of training episodes' cost."""
+    calibration_episodes: Annotated[Count, LATER] = 10
+    """Episodes that this averages over, and that it waits for first."""
+    calibration_limit: Annotated[Positive, LATER] = 2.0
+    """Farthest that it moves the budget, in multiples of the budget."""
+    cost_bounds: Annotated[Literal["none", "task"], LATER] = "none"
+    """Clip the cost critics' targets to what the task's range of costs allows."""
 
 
 @dataclass(frozen=True)
@@ -176,9 +198,46 @@ class OnPolicySchedule:
     """Keep policy and critics this often, for later diagnostics."""
 
 
+@dataclass(frozen=True)
+class SemiBatchSchedule:
+    """When an off-policy learner is deployed with a policy that does not change, and when it learns
+    from what was logged.
+    """
+
+    deployments: Count = 5
+    """Times that a fixed stochastic policy collects experience and then learns offline."""
+    steps_per_deployment: Count = 2_000
+    """Environment steps with one policy. Episodes begin anew with every deployment."""
+    updates_per_deployment: Count | None = None
+    """Gradient steps after each (default: what the preset's updates per step come to)."""
+    target_steps: Count = 1
+    """Rewards and costs summed before a target bootstraps (n-step targets)."""
+    batch_size: Count = 12
+    replay_capacity: Count = 1_000_000
+    """Newest logged steps that are learned from."""
+    timeout_is_terminal: bool = False
+    """Treat the time limit as a terminal state for both critics instead of bootstrapping."""
+    checkpoint_every: Count = 1_000
+    """Environment steps, or updates, between two checkpoints."""
+
+    @property
+    def steps(self) -> int:
+        """Environment steps of all deployments together."""
+        return self.deployments * self.steps_per_deployment
+
+
 # An algorithm's own settings extend one of the two.
 AlgorithmConfig = OffPolicyConfig | OnPolicyConfig
-Schedule = OffPolicySchedule | OnPolicySchedule
+Schedule = OffPolicySchedule | OnPolicySchedule | SemiBatchSchedule
+
+
+def settled(schedule: SemiBatchSchedule, preset: OffPolicySchedule) -> SemiBatchSchedule:
+    """With as many updates as the preset makes in as many steps, unless they are given."""
+    if schedule.updates_per_deployment is not None:
+        return schedule
+    ratio = min(preset.updates_per_step, preset.updates_cap or preset.updates_per_step)
+    updates = max(1, round(ratio * schedule.steps_per_deployment))
+    return replace(schedule, updates_per_deployment=updates)
 
 
 @dataclass(frozen=True)
@@ -206,6 +265,9 @@ class Run:
     """Where a step's cost comes from."""
     init_from: str = "none"
     """The policy it begins with, if another run's: `policy-` and its checksum."""
+    least_cost: Annotated[Finite | None, LATER] = None
+    """Of a step, where the task declares it and a setting uses it (`cost_bounds`)."""
+    largest_cost: Annotated[Finite | None, LATER] = None
 
     @property
     def constraint(self) -> Constraint:
@@ -214,6 +276,16 @@ class Run:
     def critic_budget(self) -> float:
         """The budget in the unit the cost critics estimate."""
         return self.constraint.critic_budget(self.config.cost_discount, self.horizon)
+
+    def cost_ahead(self) -> tuple[float | None, float | None]:
+        """Least and largest discounted cost that a step and those after it can have."""
+        discount, horizon = self.config.cost_discount, self.horizon
+        steps = float(horizon) if discount == 1.0 else (1 - discount**horizon) / (1 - discount)
+        least, largest = self.least_cost, self.largest_cost
+        return (
+            None if least is None else min(least, 0.0) * steps,
+            None if largest is None else max(largest, 0.0) * steps,
+        )
 
     def identity(self) -> str:
         return identity_of(run_to_json(self))
@@ -230,7 +302,11 @@ def identity_of(stored: dict[str, Any]) -> str:
 
 
 def run_to_json(run: Run) -> dict[str, Any]:
-    return asdict(run)
+    stored = {name: value for name, value in asdict(run).items() if name not in unstored(run)}
+    for part in ("config", "schedule"):
+        left_out = unstored(getattr(run, part))
+        stored[part] = {n: value for n, value in stored[part].items() if n not in left_out}
+    return stored
 
 
 def checked_run(run: Run) -> Run:
@@ -238,16 +314,57 @@ def checked_run(run: Run) -> Run:
     run = checked(run, config=checked(run.config), schedule=checked(run.schedule))
     if isinstance(run.schedule, OffPolicySchedule):
         check_replay(run.schedule)
+        if isinstance(run.config, DualConfig):
+            check_dual(run, run.config, run.schedule)
+    elif isinstance(run.schedule, SemiBatchSchedule):
+        check_replay(run.schedule)
+        check_deployments(run.schedule, run.horizon)
+        if isinstance(run.config, DualConfig):
+            check_dual(run, run.config, run.schedule)
     else:
         check_epochs(run.schedule, run.horizon)
     return run
 
 
-def check_replay(schedule: OffPolicySchedule) -> None:
+def check_replay(schedule: OffPolicySchedule | SemiBatchSchedule) -> None:
     if schedule.replay_capacity < schedule.batch_size:
         raise ValueError(
             f"a replay of {schedule.replay_capacity} never holds a batch of {schedule.batch_size}; "
             "choose a larger replay_capacity or a smaller batch_size"
+        )
+
+
+def check_deployments(schedule: SemiBatchSchedule, horizon: int) -> None:
+    steps = schedule.steps_per_deployment
+    if steps < horizon:
+        raise ValueError(
+            f"a deployment of {steps} steps ends before an episode of {horizon} does, so its cost "
+            f"would never be known; choose --steps-per-deployment of {horizon} or more"
+        )
+    if steps < schedule.batch_size:
+        raise ValueError(
+            f"a deployment of {steps} steps does not fill a batch of {schedule.batch_size}; choose "
+            "more steps per deployment or a smaller batch_size"
+        )
+
+
+def check_dual(
+    run: Run, config: DualConfig, schedule: OffPolicySchedule | SemiBatchSchedule
+) -> None:
+    if config.dual_states == "recent" and config.recent_steps < schedule.batch_size:
+        raise ValueError(
+            f"{config.recent_steps} recent steps never make a batch of {schedule.batch_size}; "
+            "choose a larger recent_steps or a smaller batch_size"
+        )
+    if config.calibration == "episodes" and run.budget == 0.0:
+        raise ValueError(
+            "calibration='episodes' moves the budget by multiples of itself, and the budget is 0; "
+            "choose calibration='none' or a budget above 0"
+        )
+    if config.cost_bounds == "task" and run.least_cost is None and run.largest_cost is None:
+        raise ValueError(
+            f"cost_bounds='task' needs the range of {run.task}'s costs, which it does not declare; "
+            "name it (cost_range=(LEAST, LARGEST), --cost-range LEAST LARGEST)"
         )
 
 

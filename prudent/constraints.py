@@ -1,7 +1,8 @@
 """The promise a policy must keep: how much cost is allowed, and how it is counted."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True)
@@ -18,9 +19,13 @@ class Constraint:
 
     def critic_budget(self, discount: float, horizon: int) -> float:
         """The budget in the unit of a cost critic that discounts by `discount`."""
+        return self.in_critic_unit(self.budget, discount, horizon)
+
+    def in_critic_unit(self, cost: float, discount: float, horizon: int) -> float:
+        """An episode's cost, counted as the budget is, as a cost critic would see it."""
         if self.discounted or discount == 1.0:
-            return self.budget
-        return self.budget * (1.0 - discount**horizon) / (1.0 - discount) / horizon
+            return cost
+        return cost * (1.0 - discount**horizon) / (1.0 - discount) / horizon
 
     def measure(self, costs: Sequence[float], discount: float) -> float:
         """The cost of one episode, counted as the budget is."""
@@ -33,3 +38,23 @@ class Constraint:
     @property
     def unit(self) -> str:
         return "discounted sum per episode" if self.discounted else "sum per episode"
+
+
+class Form(NamedTuple):
+    """A limit on what an advertiser gets for its money, as a sum of step costs."""
+
+    # pay, gmv, target ROI, budget (numbers or arrays, of any library) -> cost of a step
+    step_cost: Callable[[Any, Any, Any, Any], Any]
+    bound: float  # what the expected sum, or for `ratio` the quotient, may reach
+
+
+# ROI is GMV / pay, and the limit is that it reach its target R. With B the budget for pay:
+#
+#   deficit   E Σ (R pay - gmv) / (R B) <= 0      what is missing, as a share of the budget
+#   ratio     E[Q(-gmv / R) / Q(pay)]   <= -1     CAL's `constraint="ratio"`; reward must be pay
+#   budget    E Σ -gmv / (R B)          <= -1     GMV for the whole budget, spent or not
+FORMS: Mapping[str, Form] = {
+    "deficit": Form(lambda pay, gmv, roi, budget: (roi * pay - gmv) / (roi * budget), 0.0),
+    "ratio": Form(lambda pay, gmv, roi, budget: -gmv / roi, -1.0),
+    "budget": Form(lambda pay, gmv, roi, budget: -gmv / (roi * budget), -1.0),
+}

@@ -1,9 +1,10 @@
 """A policy in one small file, which acts without JAX and can be read without this library.
 
 A file that ends in `.onnx` is an ONNX model (see `prudent.onnx_model`), any other is in safetensors
-format. Its arrays are the network's layers in order (`layers/0/weight`
-[in, out], `layers/0/bias` [out], ...), `action/scale` and `action/centre`, and, where training
-brought observations to scale, `observation/mean`, `observation/deviation` and the bound to which
+format. Its arrays are the network's layers in order (`layers/0/weight` [in, out], `layers/0/bias`
+[out], ...), `action/scale` and `action/centre`, `action/log_std` where exploring adds noise that no
+observation changes, and, where training brought observations to scale, `observation/mean`,
+`observation/deviation` and the bound to which
 they are then clipped, `observation/largest`. Its metadata has one entry, `policy`, in JSON: the
 `activation` between layers, the `head`, which makes an action in [-1, 1] of the first outputs, the
 `spaces` of the environment (see `Spaces`), and where the policy comes from.
@@ -131,14 +132,22 @@ Forward = Callable[[np.ndarray], np.ndarray]
 
 def plain_forward(arrays: Mapping[str, np.ndarray], activation: str, head: str) -> Forward:
     """The network that the arrays of an exported file are, from observations to [-1, 1]."""
+    # The last layer's further outputs say how to explore.
+    outputs, finish = plain_outputs(arrays, activation, len(arrays["action/scale"])), HEADS[head]
+    return lambda x: finish(outputs(x))
+
+
+def plain_outputs(
+    arrays: Mapping[str, np.ndarray], activation: str, first: int | None = None
+) -> Forward:
+    """The network up to the outputs of its last layer, all of them or the `first`."""
     count = sum(name.endswith("/weight") for name in arrays)
-    size = len(arrays["action/scale"])
     layers = [(arrays[f"layers/{i}/weight"], arrays[f"layers/{i}/bias"]) for i in range(count)]
     weight, bias = layers[-1]
-    layers[-1] = weight[:, :size], bias[:size]  # what comes after says how to explore
+    layers[-1] = weight[:, :first], bias[:first]
     *hidden, (last_weight, last_bias) = [(_quick_order(w), b) for w, b in layers]
     scaling = [arrays[name] for name in sorted(arrays) if name.startswith("observation/")]
-    activate, finish = ACTIVATIONS[activation], HEADS[head]
+    activate = ACTIVATIONS[activation]
 
     def forward(x: np.ndarray) -> np.ndarray:
         if scaling:
@@ -150,7 +159,7 @@ def plain_forward(arrays: Mapping[str, np.ndarray], activation: str, head: str) 
             activate(x, out=x)
         x = x.dot(last_weight)
         x += last_bias
-        return finish(x)
+        return x
 
     return forward
 
@@ -206,10 +215,19 @@ def plain_actor(
     return make_actor(rescaled(forward, scale, centre), spaces, inside=False)
 
 
+class Exploration(NamedTuple):
+    """What sampled actions are made of."""
+
+    outputs: Forward  # of the last layer: the mode's, and where the algorithm has them the spread's
+    log_std: np.ndarray | None  # [act], of noise that no observation changes
+    scale: np.ndarray
+    centre: np.ndarray
+
+
 class ExportedPolicy:
     """Call it with an observation (or several, stacked) to get the greedy action(s), as the
     environment takes them. `about` says where it comes from, `checksum` is that of all which
-    decides how it acts.
+    decides how it acts; `exploration` has what sampled actions are made of, but for ONNX files.
     """
 
     def __init__(
@@ -218,8 +236,10 @@ class ExportedPolicy:
         about: dict[str, str],
         spaces: Spaces,
         checksum: str,
+        exploration: "Exploration | None" = None,
     ) -> None:
         self._act, self.about, self.spaces, self.checksum = act, about, spaces, checksum
+        self.exploration = exploration
 
     def __call__(self, observation: Any) -> np.ndarray:
         return self._act(observation)
@@ -274,7 +294,13 @@ def policy_of(content: Content) -> ExportedPolicy:
     size = len(arrays["layers/0/weight"])
     spaces = read_spaces(fields, size, len(arrays["action/scale"]))
     act = plain_actor(arrays, about["activation"], about["head"], spaces)
-    return ExportedPolicy(act, about, spaces, content.described()["checksum"])
+    exploration = Exploration(
+        plain_outputs(arrays, about["activation"]),
+        arrays.get("action/log_std"),
+        arrays["action/scale"],
+        arrays["action/centre"],
+    )
+    return ExportedPolicy(act, about, spaces, content.described()["checksum"], exploration)
 
 
 def load_exported(path: str | Path) -> ExportedPolicy:

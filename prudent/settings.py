@@ -37,6 +37,15 @@ class Range(NamedTuple):
         return " and ".join(bounds) or "that is finite"
 
 
+class Later(NamedTuple):
+    """Marks a setting that came after runs were stored without it.
+
+    At its default, which changes nothing, it is not stored: so runs that do not use it keep the
+    identity, and the folder, that they always had.
+    """
+
+
+LATER = Later()
 Finite = Annotated[float, Range()]
 Positive = Annotated[float, Range(0, open_low=True)]
 NotNegative = Annotated[float, Range(0)]
@@ -44,6 +53,17 @@ Share = Annotated[float, Range(0, 1)]  # both ends included
 PositiveShare = Annotated[float, Range(0, 1, open_low=True)]
 Count = Annotated[int, Range(1)]
 CountOrZero = Annotated[int, Range(0)]
+
+
+def unstored(settings: Any) -> set[str]:
+    """The fields of a settings class that came later and are at their default."""
+    hints = type_hints(type(settings), include_extras=True)
+    return {
+        field.name
+        for field in fields(settings)
+        if LATER in getattr(hints[field.name], "__metadata__", ())
+        and getattr(settings, field.name) == field.default
+    }
 
 
 def field_names(*settings: Any) -> set[str]:

@@ -10,6 +10,8 @@ from prudent.configs import (
     OnPolicyConfig,
     OnPolicySchedule,
     Schedule,
+    SemiBatchSchedule,
+    settled,
 )
 from prudent.settings import Values, checked, field_names
 from prudent.tasks.task import Task
@@ -98,6 +100,29 @@ def settings(entry: Entry, task: Task, preset: str | None = None) -> Settings:
     """The algorithm's settings for a task, before the user's own values."""
     values = entry.presets(task)[preset_named(entry, task, preset)]
     return with_values(Settings(entry.config(), entry.schedule()), values)
+
+
+def in_deployments(entry: Entry, task: Task, preset: str | None = None) -> Settings:
+    """The same for a run in deployments, before the user's own values."""
+    config, schedule = settings(entry, task, preset)
+    if not isinstance(schedule, OffPolicySchedule):
+        raise ValueError(
+            f"{entry.name} learns from its newest policy's steps only, which deploys and learns "
+            f"already: `prudent train {entry.name} --epoch-steps` is the length of a deployment"
+        )
+    shared = {name: getattr(schedule, name) for name in SHARED}
+    return Settings(config, SemiBatchSchedule(**shared))
+
+
+SHARED = ("target_steps", "batch_size", "replay_capacity", "timeout_is_terminal")
+
+
+def with_updates(chosen: Settings, entry: Entry, task: Task, preset: str) -> Settings:
+    """With the number of updates that the preset makes in as many steps, unless one is given."""
+    usual = settings(entry, task, preset).schedule
+    assert isinstance(chosen.schedule, SemiBatchSchedule)
+    assert isinstance(usual, OffPolicySchedule)
+    return Settings(chosen.config, settled(chosen.schedule, usual))
 
 
 def with_values(before: Settings, values: Values) -> Settings:

@@ -14,8 +14,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from prudent.algorithms.presets import conservative_entry
-from prudent.compute import critics, jax, jnp, multipliers, networks, policies, soft, types
-from prudent.configs import OffPolicyConfig
+from prudent.compute import (
+    calibration,
+    critics,
+    jax,
+    jnp,
+    multipliers,
+    networks,
+    policies,
+    soft,
+    types,
+)
+from prudent.configs import DualConfig, OffPolicyConfig
 from prudent.settings import Count, Finite, NotNegative, Positive
 
 
@@ -39,7 +49,7 @@ class SACConfig(OffPolicyConfig):
 
 
 @dataclass(frozen=True)
-class SACLagConfig(SACConfig):
+class SACLagConfig(SACConfig, DualConfig):
     dual_action: Literal["buffer", "policy"] = "buffer"
     """Actions at which the violation is measured: those in the replay, or fresh ones."""
     multiplier: Literal["log_adam", "projected_sgd", "softplus_adam", "fixed"] = "log_adam"
@@ -79,7 +89,7 @@ def sac_parts(
     config: SACConfig,
     spec: types.Spec,
     estimates: dict[str, critics.Critic],
-    multiplier: multipliers.Multiplier,
+    multiplier: multipliers.Multiplier | multipliers.Owned,
 ) -> soft.SoftActorCritic:
     optimiser = networks.adam(config.learning_rate)
     floor = config.target_entropy
@@ -94,7 +104,50 @@ def sac_parts(
         discount=config.discount,
         target_entropy=-float(spec.action_size) if floor is None else floor,
         seen=lambda a: policies.in_environment_units(spec, a) if in_units else a,
+        calibration=calibration_of(config, spec),
     )
+
+
+def calibration_of(config: SACConfig, spec: types.Spec) -> calibration.Calibration | None:
+    if not isinstance(config, DualConfig) or config.calibration == "none":
+        return None
+    window, limit = config.calibration_episodes, config.calibration_limit
+    return calibration.to_episodes(spec.cost_budget, window, limit)
+
+
+def needs_of(config: SACConfig, beside: tuple[str, ...] = ()) -> types.Needs:
+    """What the options of the dual ask for."""
+    if not isinstance(config, DualConfig):
+        return types.Needs()
+    recent = config.recent_steps if config.dual_states == "recent" else 0
+    return types.Needs(recent, config.calibration == "episodes", beside)
+
+
+def recent_rows(
+    parts: soft.SoftActorCritic,
+    state: soft.SoftState,
+    rows: types.Transition | None,
+    dual_action: str,
+    key: jax.Array | None = None,
+) -> soft.Where | None:
+    """Where the violation is measured; None where that is not among recent steps."""
+    if rows is None or key is None:
+        return None
+    if dual_action == "buffer":
+        return soft.Where(rows.observation, parts.seen(rows.action))
+    return soft.Where(rows.observation, parts.fresh(state, rows.observation, key))
+
+
+def within_bounds(config: SACConfig, spec: types.Spec, targets: jax.Array) -> jax.Array:
+    """Cost targets clipped to what can be to come at all, where that is known and wanted."""
+    if not isinstance(config, DualConfig) or config.cost_bounds == "none":
+        return targets
+    return jnp.clip(targets, spec.least_cost_ahead, spec.largest_cost_ahead)
+
+
+def moved_budget(parts: soft.SoftActorCritic, state: soft.SoftState) -> jax.Array | None:
+    """What the violation is measured from, where it is not the task's own budget."""
+    return None if parts.calibration is None else parts.calibration.budget(state.calibration)
 
 
 def targets_due(config: SACConfig, state: soft.SoftState, index: jax.Array) -> jax.Array:
@@ -112,32 +165,43 @@ def lagrangian_sac(
 ) -> types.Algorithm:
     estimates = sac_critics(config, spec)
     parts, costs = sac_parts(config, spec, estimates, multiplier), estimates["costs"]
+    needs = needs_of(config)
 
     def step(
-        state: soft.SoftState, batch: types.Transition, key: jax.Array, index: jax.Array
+        state: soft.SoftState,
+        batch: types.Transition,
+        key: jax.Array,
+        index: jax.Array,
+        also: types.Also,
     ) -> tuple[soft.SoftState, types.Metrics]:
-        key_next, key_now = jax.random.split(key)
+        key_next, key_now, *key_dual = jax.random.split(key, 3 if needs.recent_steps else 2)
         now, weight = batch.observation, multiplier.value(state.multiplier)
 
         # Critics first, each towards its own target, one sampled action ahead.
         following = parts.follow(state, batch, key_next)
         ahead = costs.target_values(state.costs, following.observation, following.action)  # [1, B]
+        targets = batch.cost[None] + config.cost_discount * batch.cost_continues[None] * ahead
         state, errors = parts.fit(
             state,
             batch,
             rewards=parts.reward_target(state, batch, following)[None],
-            costs=batch.cost[None] + config.cost_discount * batch.cost_continues[None] * ahead,
+            costs=within_bounds(config, spec, targets),
         )
 
         # Then the policy, against the critics just learned.
         taken = costs.values(state.costs, now, parts.seen(batch.action))[0]
+        recent = recent_rows(parts, state, also.recent, dual_action, *key_dual)
+        budget = moved_budget(parts, state)
 
         def price(action: jax.Array) -> soft.Price:
             cost = costs.values(state.costs, now, action)[0]
             measured = taken if dual_action == "buffer" else cost
-            violation = jax.lax.stop_gradient(jnp.mean(measured)) - spec.cost_budget
+            if recent is not None:
+                measured = costs.values(state.costs, *recent)[0]
+            limit = spec.cost_budget if budget is None else budget
+            violation = jax.lax.stop_gradient(jnp.mean(measured)) - limit
             divisor = 1.0 + weight if rescale else 1.0
-            return soft.Price(cost, weight, violation, divisor=divisor)
+            return soft.Price(cost, weight, violation, divisor=divisor, budget=budget)
 
         improved = parts.improve(state, now, key_now, price)
 
@@ -154,7 +218,7 @@ def lagrangian_sac(
     def estimate(state: soft.SoftState, *inputs: jax.Array) -> types.CostEstimate:
         return critics.one_estimate(costs.values(state.costs, *inputs))
 
-    return parts.algorithm(step, estimate)
+    return parts.algorithm(step, estimate, needs)
 
 
 def sac_lag(config: SACLagConfig, spec: types.Spec) -> types.Algorithm:

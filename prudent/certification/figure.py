@@ -10,7 +10,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from prudent.files import write_atomically
-from prudent.report.looks import COLOURS, literally
+from prudent.report.figures import literally
+from prudent.report.looks import COLOURS
 
 COLOUR_OF = {"certified": COLOURS[2], "refuted": COLOURS[1], "undecided": COLOURS[5]}
 

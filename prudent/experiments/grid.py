@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from prudent.algorithms import ALGORITHMS, find_algorithm
 from prudent.algorithms.entry import Entry, Settings, preset_named, settings, with_values
 from prudent.api import make_run
-from prudent.configs import Run
+from prudent.configs import Run, SemiBatchSchedule
 from prudent.settings import field_names
 from prudent.tasks import TASKS
 from prudent.tasks.custom import find_task
@@ -160,7 +160,7 @@ def shrunk(chosen: Settings, scale: float) -> Settings:
     warm-up, and how often the run is evaluated and saved.
     """
     schedule = chosen.schedule
-    if scale == 1.0:
+    if scale == 1.0 or isinstance(schedule, SemiBatchSchedule):  # which no grid has
         return chosen
     every = math.lcm(schedule.evaluate_every, getattr(schedule, "environments", 1))
     steps = every * max(1, round(scale * schedule.steps / every))

@@ -16,18 +16,22 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from prudent.pieces.calibration import Calibration
 from prudent.pieces.critics import Critic, CriticState
-from prudent.pieces.multipliers import Multiplier
+from prudent.pieces.multipliers import Multiplier, Owned
 from prudent.pieces.networks import Trained, descend, start
 from prudent.pieces.policies import Policy
 from prudent.pieces.types import (
     Algorithm,
     CostEstimate,
     Metrics,
+    Minibatches,
+    Needs,
     Params,
     PolicyNetwork,
     Spec,
     Transition,
+    over_all,
     over_minibatches,
 )
 
@@ -40,6 +44,14 @@ class SoftState(NamedTuple):
     multiplier: Any
     updates: jax.Array  # gradient steps so far
     variances: Any = ()  # of the cost, where a critic estimates them
+    calibration: Any = ()  # of the budget, where it has one
+
+
+class Where(NamedTuple):
+    """Where critics are asked."""
+
+    observation: jax.Array  # [B, obs]
+    action: jax.Array  # [B, act], as critics see it
 
 
 class Following(NamedTuple):
@@ -54,10 +66,11 @@ class Price(NamedTuple):
     """What the policy's actions cost it."""
 
     cost: jax.Array  # [B], with a gradient to the actions
-    weight: jax.Array  # [], of that cost: a number to the policy's gradient, not a path
+    weight: jax.Array  # [] or [B], of that cost: numbers to the policy's gradient, not a path
     violation: jax.Array  # [], which the multiplier answers to
     multiplier: Any = ()  # its state, where it moved before the policy's step
     divisor: jax.Array | float = 1.0  # of the policy's loss
+    budget: jax.Array | None = None  # that the cost was compared with, if not the task's
 
 
 ERRORS = {
@@ -88,8 +101,11 @@ class SoftActorCritic(NamedTuple):
     # state, improvement, the multiplier's next state, whether targets are due -> state
     advance: Callable[..., SoftState]
     metrics: Callable[[SoftState, Improvement], Metrics]  # of every soft actor-critic
+    # state, observation, key -> what the policy would do there now, as critics see it
+    fresh: Callable[[SoftState, jax.Array, jax.Array], jax.Array]
     # step, cost estimate of (state, observation, action as critics see it) -> the functions
     algorithm: Callable[..., Algorithm]
+    calibration: Calibration | None  # of the budget that violations are measured from
 
 
 def soft_actor_critic(
@@ -97,13 +113,14 @@ def soft_actor_critic(
     policy: Policy,
     critics: Mapping[str, Critic],
     temperature: Multiplier,
-    multiplier: Multiplier,
+    multiplier: Multiplier | Owned,
     *,
     optimiser: optax.GradientTransformation,
     discount: float,
     target_entropy: float,
     seen: Callable[[jax.Array], jax.Array],
     density_offset: float = 0.0,
+    calibration: Calibration | None = None,
 ) -> SoftActorCritic:
     """`critics` stand under their names in the state: rewards, costs, and maybe variances.
 
@@ -123,6 +140,7 @@ def soft_actor_critic(
             temperature=temperature.init(),
             multiplier=multiplier.init(),
             updates=jnp.zeros((), jnp.int32),
+            calibration=() if calibration is None else calibration.init(),
             **estimates,
         )
 
@@ -175,6 +193,9 @@ def soft_actor_critic(
 
         resting = {name: getattr(state, name) for name in critics}
         estimates = drift() if due is True else jax.lax.cond(due, drift, lambda: resting)
+        if calibration is not None and improved.price.budget is not None:
+            estimate = improved.price.violation + improved.price.budget
+            estimates["calibration"] = calibration.estimated(state.calibration, estimate)
         return state._replace(
             **estimates,
             policy=improved.policy,
@@ -184,10 +205,13 @@ def soft_actor_critic(
         )
 
     def metrics(state: SoftState, improved: Improvement) -> Metrics:
+        budget, prices = improved.price.budget, multiplier.value(state.multiplier)
         return {
-            "cost_estimate": improved.price.violation + spec.cost_budget,
+            "cost_estimate": improved.price.violation
+            + (spec.cost_budget if budget is None else budget),
+            **({} if budget is None else {"effective_budget": budget}),
             "violation": improved.price.violation,
-            "multiplier": multiplier.value(state.multiplier),
+            "multiplier": jnp.mean(prices) if prices.ndim else prices,
             "entropy": improved.entropy,
             **({"temperature": temperature.value(state.temperature)} if state.temperature else {}),
         }
@@ -201,17 +225,45 @@ def soft_actor_critic(
     def network(state: SoftState) -> PolicyNetwork:
         return policy.network(state.policy.params)
 
+    def fresh(state: SoftState, observation: jax.Array, key: jax.Array) -> jax.Array:
+        return seen(policy.sample(state.policy.params, observation, key).action)
+
     def algorithm(
-        step: Callable[..., tuple[SoftState, Metrics]], estimate: Callable[..., CostEstimate]
+        step: Callable[..., tuple[SoftState, Metrics]],
+        estimate: Callable[..., CostEstimate],
+        needs: Needs | None = None,
     ) -> Algorithm:
+        """With `needs`, `step` also takes what an update is given besides its batch."""
+
         def cost_estimate(
             state: SoftState, observation: jax.Array, action: jax.Array
         ) -> CostEstimate:
             return estimate(state, observation, seen(action))
 
-        update = over_minibatches(step)
-        return Algorithm(init, act, act_greedily, update, network, cost_estimate)
+        if needs is None:
+            update = over_minibatches(step)
+            return Algorithm(init, act, act_greedily, update, network, cost_estimate)
+        all_updates = over_all(step, needs)
+
+        def learn(state: SoftState, data: Minibatches, key: jax.Array) -> tuple[SoftState, Metrics]:
+            if calibration is not None and data.finished is not None:
+                met = calibration.finished(state.calibration, data.finished)
+                state = state._replace(calibration=met)
+            result: tuple[SoftState, Metrics] = all_updates(state, data, key)
+            return result
+
+        return Algorithm(init, act, act_greedily, learn, network, cost_estimate, needs)
 
     return SoftActorCritic(
-        init, seen, follow, reward_target, fit, improve, advance, metrics, algorithm
+        init=init,
+        seen=seen,
+        follow=follow,
+        reward_target=reward_target,
+        fit=fit,
+        improve=improve,
+        advance=advance,
+        metrics=metrics,
+        fresh=fresh,
+        algorithm=algorithm,
+        calibration=calibration,
     )

@@ -39,6 +39,7 @@ def find_task(
     discounted: bool | None = None,
     cost: Cost | None = None,
     negative_costs: bool = False,
+    cost_range: tuple[float, float] | None = None,
 ) -> Task:
     """A task by name, or made of an environment and a budget.
 
@@ -47,11 +48,14 @@ def find_task(
     step's cost comes from, if not from `info["cost"]`: the key of another entry of `info`, or a
     function of (observation, action, reward, terminated, truncated, info). A budget below 0 is
     taken for a mistake unless `negative_costs` says that costs can be negative.
+    `cost_range` is the least and the largest cost that a step can have, where they are known.
     """
     check_budget(name, budget, negative_costs)
+    check_cost_range(name, cost_range)
     horizon = checked_horizon(name, horizon)
     if make is None and name in TASKS:
-        return _known_task(TASKS[name], budget, horizon, discounted, cost)
+        known = _known_task(TASKS[name], budget, horizon, discounted, cost)
+        return known if cost_range is None else replace(known, cost_range=cost_range)
     given = _named(name) if make is None else make
     if budget is None:
         raise ValueError(
@@ -73,6 +77,7 @@ def find_task(
         summary="" if cost is None else f"the cost is {cost_name(cost)}",
         cost_source=cost_name(cost),
         shared=source.shared,
+        cost_range=cost_range,
     )
 
 
@@ -90,6 +95,17 @@ def check_budget(name: str, budget: Any, negative_costs: bool) -> None:
         raise ValueError(
             f"{name}: the budget is {budget:g}, below 0, which no policy keeps unless costs can be "
             "negative; say so with negative_costs=True"
+        )
+
+
+def check_cost_range(name: str, bounds: Any) -> None:
+    if bounds is None:
+        return
+    numbers = isinstance(bounds, tuple | list) and all(isinstance(b, Real) for b in bounds)
+    if not numbers or len(bounds) != 2 or not bounds[0] < bounds[1]:
+        raise ValueError(
+            f"{name}: the range of costs is {bounds!r}; the least and the largest cost of a step "
+            "are needed, in this order"
         )
 
 

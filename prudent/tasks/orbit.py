@@ -99,4 +99,5 @@ ORBIT = Task(
     horizon=HORIZON,
     constraint=Constraint(BUDGET, discounted=False),
     summary="circle a fire, close but not too close: the tutorial, with a known optimum",
+    cost_range=(0.0, 1.0),
 )

@@ -144,6 +144,7 @@ def velocity(
         summary=f"run with the {body}; the cost is its speed",
         together=partial(standing_together, healthy_reward) if body in STANDING else None,
         family="velocity",
+        cost_range=(0.0, math.inf),
     )
 
 

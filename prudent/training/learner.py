@@ -12,7 +12,10 @@ from prudent.algorithms import find_algorithm
 from prudent.configs import OnPolicySchedule, Run
 from prudent.pieces.types import (
     Algorithm,
+    Beside,
+    Finished,
     Minibatches,
+    Needs,
     PolicyNetwork,
     Spec,
     row_width,
@@ -27,6 +30,9 @@ class Rows(NamedTuple):
 
     packed: Any  # [updates, batch, width]
     first: Any = np.int32(0)  # how many updates of the block came before
+    recent: Any = None  # [updates, batch, width], where the algorithm needs them
+    finished: Finished | None = None  # the same
+    beside: Beside = Beside()  # the same
 
 
 class Learner(NamedTuple):
@@ -41,15 +47,22 @@ class Learner(NamedTuple):
     update: Callable[[Any, Any, int], tuple[Any, jax.Array]]  # state, data, moment -> metrics [M]
     network: Callable[[Any], PolicyNetwork]
     metric_names: tuple[str, ...]
+    needs: Needs = Needs()  # what `update` must be given besides batches
 
 
-def make_spec(environment: AdaptedEnv, cost_budget: float) -> Spec:
+def make_spec(
+    environment: AdaptedEnv,
+    cost_budget: float,
+    cost_ahead: tuple[float | None, float | None] = (None, None),
+) -> Spec:
     return Spec(
         observation_size=environment.observation_size,
         action_size=environment.action_size,
         cost_budget=cost_budget,
         action_scale=tuple(environment.action_scale.tolist()),
         action_centre=tuple(environment.action_centre.tolist()),
+        least_cost_ahead=cost_ahead[0],
+        largest_cost_ahead=cost_ahead[1],
     )
 
 
@@ -67,12 +80,31 @@ def compile_for_rows(algorithm: Algorithm, spec: Spec, batch_size: int, seed: in
     rows = jax.ShapeDtypeStruct((1, batch_size, row_width(*sizes)), jnp.float32)
 
     def unpacked(rows: Rows) -> Minibatches:
-        return Minibatches(transition_from_row(rows.packed, *sizes), rows.first)
+        batches = transition_from_row(rows.packed, *sizes)
+        recent = None if rows.recent is None else transition_from_row(rows.recent, *sizes)
+        return Minibatches(batches, rows.first, recent, rows.finished, rows.beside)
 
-    return compiled(algorithm, seed, unpacked, Rows(rows, COUNT))
+    return compiled(algorithm, seed, unpacked, needed(algorithm.needs, rows))
 
 
 COUNT = jax.ShapeDtypeStruct((), jnp.int32)
+
+
+def needed(needs: Needs, rows: jax.ShapeDtypeStruct) -> Rows:
+    """All that one call is given, by shape."""
+    number = jax.ShapeDtypeStruct((), jnp.float32)
+    kinds = {"owner": jnp.int32}
+    beside = {
+        name: jax.ShapeDtypeStruct(rows.shape[:2], kinds.get(name, jnp.float32))
+        for name in needs.beside
+    }
+    return Rows(
+        packed=rows,
+        first=COUNT,
+        recent=rows if needs.recent_steps else None,
+        finished=Finished(COUNT, number) if needs.finished else None,
+        beside=Beside(**beside),
+    )
 
 
 def compiled(algorithm: Algorithm, seed: int, read: Callable[[Any], Any], example: Any) -> Learner:
@@ -104,4 +136,5 @@ def compiled(algorithm: Algorithm, seed: int, read: Callable[[Any], Any], exampl
         update=lambda state, data, moment: update(state, data, key_update, moment),
         network=algorithm.network,
         metric_names=tuple(sorted(metrics)),
+        needs=algorithm.needs,
     )

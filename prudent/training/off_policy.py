@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from prudent.configs import OffPolicySchedule
+from prudent.configs import OffPolicySchedule, Run, SemiBatchSchedule
+from prudent.pieces.types import Finished
 from prudent.training.checkpoint import save_snapshot
 from prudent.training.guards import check_finite, check_metrics
 from prudent.training.learner import Rows
@@ -117,6 +118,16 @@ def evaluation_due(session: OffPolicySession) -> bool:
 
 def take_step(session: OffPolicySession) -> None:
     """One environment step and the updates that are due after it."""
+    ends = collect_step(session)
+    if session.step >= 0:
+        end_block(session)
+    session.step += 1
+    if ends:
+        finish_episode(session)
+
+
+def collect_step(session: OffPolicySession) -> bool:
+    """One environment step into the replay; whether the episode ends with it."""
     run, collector = session.run, session.collector
     schedule, episode = collector.schedule, collector.episode
     before, observation = session.step, episode.observation
@@ -130,6 +141,7 @@ def take_step(session: OffPolicySession) -> None:
         reward=outcome.reward,
         cost=outcome.cost,
     )
+    check_cost_range(run, outcome.cost)
     collector.replay.add(observation, episode.actions[-1], outcome)
 
     if before >= 0:
@@ -137,10 +149,18 @@ def take_step(session: OffPolicySession) -> None:
             collector.updates_this_epoch = 0
         collector.block_steps += 1
         collector.block_episodes += ends
-        end_block(session)
-    session.step = before + 1
-    if ends:
-        finish_episode(session)
+    return ends
+
+
+def check_cost_range(run: Run, cost: float) -> None:
+    """That a step cost no less and no more than was said, where something relies on it."""
+    for bound, wrong in ((run.least_cost, -1.0), (run.largest_cost, 1.0)):
+        if bound is not None and wrong * (cost - bound) > 1e-6 * max(1.0, abs(bound)):
+            raise ValueError(
+                f"{run.task}: a step cost {cost:g}, outside its declared range (cost_range; "
+                f"{'at most' if wrong > 0 else 'at least'} {bound:g}); declare a wider one, "
+                "or train with cost_bounds='none'"
+            )
 
 
 def choose_action(session: OffPolicySession) -> np.ndarray:
@@ -186,9 +206,34 @@ def draw(session: OffPolicySession, updates: int) -> np.ndarray:
     return replay.look_ahead(indices, schedule.target_steps, discounts)
 
 
+def draw_recent(session: OffPolicySession, updates: int) -> np.ndarray | None:
+    """The same from the last steps only, where the learner needs them. No targets are made of
+    these, so they look no further ahead than one step.
+    """
+    steps, collector = session.learner.needs.recent_steps, session.collector
+    if not steps:
+        return None
+    batch, replay = collector.schedule.batch_size, collector.replay
+    return replay.rows[replay.draw_recent(collector.generator, updates, batch, steps)]
+
+
+def take_ended(session: OffPolicySession) -> Finished | None:
+    """Training episodes since the last update, told once; None where the learner does not ask."""
+    if not session.learner.needs.finished:
+        return None
+    run, collector = session.run, session.collector
+    episodes, cost = collector.ended_episodes, collector.ended_cost
+    collector.ended_episodes, collector.ended_cost = 0, 0.0
+    mean = run.constraint.in_critic_unit(
+        cost / max(episodes, 1), run.config.cost_discount, run.horizon
+    )
+    return Finished(np.int32(episodes), np.float32(mean))
+
+
 def learn(session: OffPolicySession, updates: int, first: int) -> None:
     """Some updates of a block, those from its `first` on, in one call."""
-    rows = Rows(draw(session, updates), np.int32(first))
+    batches, recent = draw(session, updates), draw_recent(session, updates)
+    rows = Rows(batches, np.int32(first), recent, take_ended(session))
     # The random key of a step's first call is folded from the step, of later ones from the count.
     moment = session.step if first == 0 else -1 - session.updates
     session.state, metrics = session.learner.update(session.state, rows, moment)
@@ -203,14 +248,19 @@ def finish_episode(session: OffPolicySession) -> None:
     collector, accounting = session.collector, session.accounting
     episode = collector.episode
     began = session.step - len(episode.rewards)
-    line = {
-        "step": session.step,
-        "phase": "warmup" if began < 0 else "training",
+    cost = accounting.constraint.measure(episode.costs, accounting.discount)
+    found = {
         "return": sum(episode.rewards),
-        "cost": accounting.constraint.measure(episode.costs, accounting.discount),
+        "cost": cost,
         "length": len(episode.rewards),
     }
+    line = {"step": session.step, "phase": "warmup" if began < 0 else "training", **found}
     session.episodes.write(line)
+    if isinstance(session.run.schedule, SemiBatchSchedule):
+        collector.deployed.append([found["return"], found["cost"], found["length"]])
     session.reporter.episode_ended(line)
+    if began >= 0 and session.learner.needs.finished:
+        collector.ended_episodes += 1
+        collector.ended_cost += cost
     collector.episode = Episode(collector.environment, session.run.seed, episode.index + 1)
     check_finite(session, observation=collector.episode.observation)

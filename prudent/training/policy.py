@@ -104,11 +104,13 @@ class Policy:
         return found
 
     def plain_arrays(self) -> dict[str, np.ndarray]:
-        """The numbers that decide a greedy action, named as `prudent.exported` names them."""
+        """The numbers that decide an action, named as `prudent.exported` names them."""
         network = self.network()
         arrays = {"action/scale": self.scale, "action/centre": self.centre}
         if network.scaling is not None:
             arrays |= {f"observation/{name}": x for name, x in network.scaling._asdict().items()}
+        if network.log_std is not None:
+            arrays["action/log_std"] = network.log_std
         for index, layer in enumerate(network.layers):
             arrays |= {f"layers/{index}/{name}": array for name, array in layer.items()}
         return {name: np.asarray(array, np.float32) for name, array in arrays.items()}

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from prudent.configs import SemiBatchSchedule
 from prudent.tasks.adapter import open_environment
 from prudent.training.evaluate import evaluation_seeds, run_in_turns
 from prudent.training.guards import check_finite
@@ -27,7 +28,11 @@ def probably_infeasible(history: list[dict[str, float]]) -> bool:
 def evaluate_and_record(session: Session[Any]) -> None:
     """One line of `progress.jsonl`: test episodes, and the means of metrics since the last."""
     seconds = perf_counter() - session.window_started
-    evaluations = evaluate(session)
+    write_line(session, evaluate(session), seconds)
+
+
+def write_line(session: Session[Any], evaluations: dict[str, Any], seconds: float) -> None:
+    """`evaluations`: what the line says besides the means of the metrics in its window."""
     for name, values in evaluations["evaluation"].items():
         check_finite(session, **{f"{name} (in an evaluation)": np.asarray(values)})
     training = session.window.means()
@@ -71,7 +76,9 @@ def remember(session: Session[Any], training: dict[str, float], excess: float) -
 
 def evaluate(session: Session[Any]) -> dict[str, Any]:
     """Greedy episodes; where all of those are alike, one of them and sampled ones beside it."""
-    episodes, shared = session.run.schedule.evaluation_episodes, session.task.shared
+    schedule, shared = session.run.schedule, session.task.shared
+    assert not isinstance(schedule, SemiBatchSchedule)  # its deployments are its evaluations
+    episodes = schedule.evaluation_episodes
     while len(session.evaluation_environments) < (1 if shared else episodes):
         session.evaluation_environments.append(open_environment(session.task))
     environments, seeds = session.evaluation_environments, evaluation_seeds(episodes)

@@ -8,7 +8,6 @@ Checkpoints from before carry the mark and checksum of the shorter run, which fo
 `earlier_steps` in `run.json`.
 """
 
-from dataclasses import replace
 from pathlib import Path
 
 from prudent.configs import (
@@ -17,7 +16,7 @@ from prudent.configs import (
     OnPolicySchedule,
     Run,
     Schedule,
-    checked_run,
+    SemiBatchSchedule,
     identity_of,
 )
 from prudent.files import only_writer, to_json, write_atomically
@@ -30,7 +29,7 @@ from prudent.training.checkpoint import (
 )
 from prudent.training.manifest import manifests_in, read_manifest
 from prudent.training.record import earlier_checksums, run_checksums
-from prudent.training.stored import FORMATS, StoredRun, read_stored, with_steps
+from prudent.training.stored import FORMATS, StoredRun, read_stored, run_from_json, with_steps
 
 
 def prolong(folder: Path, steps: int, shared: bool) -> StoredRun:
@@ -47,8 +46,11 @@ def prolong(folder: Path, steps: int, shared: bool) -> StoredRun:
                 withdraw_end(folder, stored)
             write_prolonged(folder, stored, steps)
             stored = read_stored(folder)
+        schedule = stored.run.schedule
         for earlier in stored.content.get("earlier_steps", []):
-            if not passes(stored.run.schedule, earlier, stored.run.schedule.snapshot_every):
+            if isinstance(schedule, SemiBatchSchedule):
+                break  # it has a snapshot after every deployment
+            if not passes(schedule, earlier, schedule.snapshot_every):
                 remove_files([folder / "snapshots" / f"step-{earlier:09d}.safetensors"])
         return stored
 
@@ -70,7 +72,7 @@ def check_exact(folder: Path, stored: StoredRun, steps: int) -> None:
             f"{run.schedule.steps} steps (rate_decay {getattr(run.config, 'rate_decay', '')}), so "
             f"a run of {steps} would have been another from the start; train a new one"
         )
-    checked_run(replace(run, schedule=replace(run.schedule, steps=steps)))
+    run_from_json(with_steps(stored.content["run"], steps), FORMATS[-1])
 
 
 def rate_falls(run: Run) -> bool:
@@ -95,6 +97,8 @@ def goes_on_from_end(schedule: Schedule, shared: bool) -> bool:
     """Whether the run has done at its end what a longer one does there. One that has a single
     environment evaluates where episodes begin, so its end is never trusted.
     """
+    if isinstance(schedule, SemiBatchSchedule):
+        return True  # every deployment ends alike
     return not shared and passes(schedule, schedule.steps, schedule.evaluate_every)
 
 

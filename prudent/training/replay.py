@@ -67,6 +67,14 @@ class Replay:
             return indices
         return (self.first + indices) % self.capacity
 
+    def draw_recent(
+        self, generator: np.random.Generator, updates: int, batch: int, steps: int
+    ) -> np.ndarray:
+        """The same among the rows added last."""
+        among = min(steps, self.size)
+        indices = distinct(generator, among, updates, batch)
+        return (self.added - among + indices) % self.capacity
+
     def look_ahead(self, places: np.ndarray, steps: int, discounts: Discounts) -> np.ndarray:
         """Rows [..., width] whose reward and cost are sums over up to `steps` rows from there on.
 

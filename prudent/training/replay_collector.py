@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from prudent.configs import OffPolicySchedule
+from prudent.configs import OffPolicySchedule, SemiBatchSchedule
 from prudent.tasks.adapter import AdaptedEnv, Outcome, open_environment
 from prudent.training.checkpoint import Checkpoint, Found, place_rows
 from prudent.training.evaluate import episode_seed
@@ -62,6 +62,10 @@ class ReplayCollector:
     block_steps: int = 0  # environment steps since the last block of updates
     block_episodes: int = 0  # episodes that ended since then
     updates_owed: float = 0.0  # the fraction of an update that the last block left
+    # Return, cost and length of each episode that ended in the present deployment, if there is one.
+    deployed: list[list[float]] = field(default_factory=list)
+    ended_episodes: int = 0  # of training, since the last update
+    ended_cost: float = 0.0  # of all of these
     work_unit: str = field(default="updates", init=False)
 
     @property
@@ -73,23 +77,48 @@ class ReplayCollector:
 
 
 OffPolicySession = Session[ReplayCollector]
-COUNTERS = ("updates_this_epoch", "block_steps", "block_episodes", "updates_owed")
+COUNTERS = (
+    "updates_this_epoch",
+    "block_steps",
+    "block_episodes",
+    "updates_owed",
+    "ended_episodes",
+    "ended_cost",
+    "deployed",
+)
 
 
 def open_off_policy(place: Place, warmup: Warmup) -> OffPolicySession:
     """A session at the beginning, or where the folder's newest checkpoint left off."""
     schedule = place.run.schedule
+    if isinstance(schedule, SemiBatchSchedule):
+        schedule = between_deployments(schedule)
     assert isinstance(schedule, OffPolicySchedule)
     environment = open_environment(place.task)
     with closed_on_failure(environment):
         return _opened(place, schedule, environment, warmup)
 
 
+def between_deployments(schedule: SemiBatchSchedule) -> OffPolicySchedule:
+    """The same as a schedule that collects for one deployment between two blocks of updates."""
+    return OffPolicySchedule(
+        steps=schedule.steps,
+        warmup_steps=0,
+        update_every=schedule.steps_per_deployment,
+        updates_cap=None,
+        target_steps=schedule.target_steps,
+        batch_size=schedule.batch_size,
+        replay_capacity=schedule.replay_capacity,
+        timeout_is_terminal=schedule.timeout_is_terminal,
+        checkpoint_every=schedule.checkpoint_every,
+    )
+
+
 def _opened(
     place: Place, schedule: OffPolicySchedule, environment: AdaptedEnv, warmup: Warmup
 ) -> OffPolicySession:
     run = place.run
-    spec = make_spec(environment, run.critic_budget())
+    spec = make_spec(environment, run.critic_budget(), run.cost_ahead())
     learner = compile_for_rows(build_for(run, spec), spec, schedule.batch_size, run.seed)
     found = find_checkpoint(place)
     facts = found.facts if found else {}
@@ -168,8 +197,8 @@ def begin_again(session: OffPolicySession) -> None:
     collector.episode = Episode(collector.environment, session.run.seed, index)
 
 
-def save(session: OffPolicySession) -> None:
-    """Checkpoint everything that changes."""
+def save(session: OffPolicySession, name: int | None = None) -> None:
+    """Checkpoint everything that changes, by default under the number of steps taken."""
     collector, arrays = session.collector, state_arrays(session)
     episode = collector.episode
     arrays["episode/observation"] = episode.observation
@@ -183,5 +212,6 @@ def save(session: OffPolicySession) -> None:
         "generator": collector.generator.bit_generator.state,
         "noted": session.progress.noted,
     }
-    total = session.step + collector.schedule.warmup_steps
-    write_checkpoint(session, total, Checkpoint(arrays, facts), collector.replay)
+    if name is None:
+        name = session.step + collector.schedule.warmup_steps
+    write_checkpoint(session, name, Checkpoint(arrays, facts), collector.replay)

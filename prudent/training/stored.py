@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from prudent.algorithms import ALGORITHMS, find_algorithm
-from prudent.configs import Run, checked_run, identity_of
+from prudent.configs import Run, SemiBatchSchedule, checked_run, identity_of
 from prudent.registration import NotKnown, Unusable
 from prudent.settings import Values, fitting
 
@@ -21,7 +21,18 @@ class StoredRun(NamedTuple):
 
 def with_steps(fields: dict[str, Any], steps: int) -> dict[str, Any]:
     """A run's stored fields, had it been given that many steps."""
-    return {**fields, "schedule": {**fields["schedule"], "steps": steps}}
+    schedule = fields["schedule"]
+    if is_semi_batch(schedule):
+        each = schedule["steps_per_deployment"]
+        if steps % each:
+            raise ValueError(f"--steps is {steps}; deployments of {each} steps need a multiple")
+        return {**fields, "schedule": {**schedule, "deployments": steps // each}}
+    return {**fields, "schedule": {**schedule, "steps": steps}}
+
+
+def is_semi_batch(schedule: Values) -> bool:
+    """Whether a stored schedule is one of deployments, which several algorithms can have."""
+    return "steps_per_deployment" in schedule
 
 
 def earlier_fields(content: dict[str, Any]) -> list[dict[str, Any]]:
@@ -65,5 +76,6 @@ def run_from_json(fields: dict[str, Any], layout: int) -> Run:
     config: Values = fields["config"]
     if layout == 1:
         config = fitting(config, entry.config)
-    schedule = entry.schedule(**fields["schedule"])
+    form = SemiBatchSchedule if is_semi_batch(fields["schedule"]) else entry.schedule
+    schedule = form(**fields["schedule"])
     return checked_run(Run(**{**fields, "config": entry.config(**config), "schedule": schedule}))

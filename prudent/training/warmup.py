@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from prudent.configs import OffPolicySchedule, Run
+from prudent.configs import OffPolicySchedule, OnPolicySchedule, Run, SemiBatchSchedule
 from prudent.tasks.adapter import AdaptedEnv, described
 from prudent.training.initial import mark_of_rows
 from prudent.training.replay_collector import Warmup
@@ -30,7 +30,7 @@ def with_warmup(run: Run, source: Any, environment: AdaptedEnv) -> WarmRun:
     schedule = run.schedule
     if source is None:
         return WarmRun(run, Warmup())
-    if not isinstance(schedule, OffPolicySchedule):
+    if isinstance(schedule, OnPolicySchedule):
         raise ValueError(f"warmup: {run.algorithm} learns only from what its own policy does")
     if isinstance(source, str | Path):
         source = read_log(Path(source))
@@ -41,9 +41,12 @@ def with_warmup(run: Run, source: Any, environment: AdaptedEnv) -> WarmRun:
                 f"warmup: {len(rows)} logged transitions; between {schedule.batch_size} (one "
                 f"batch) and {schedule.replay_capacity} (the replay) are needed"
             )
-        schedule = replace(schedule, warmup_steps=0)
+        if isinstance(schedule, OffPolicySchedule):
+            schedule = replace(schedule, warmup_steps=0)
         run = replace(run, warmup=mark_of_rows(rows), schedule=schedule)
         return WarmRun(run, Warmup(), rows)
+    if callable(source) and isinstance(schedule, SemiBatchSchedule):
+        raise ValueError("warmup: deployments begin with a log; let the policy write one first")
     if callable(source):
         return WarmRun(replace(run, warmup="policy"), Warmup(policy=checked(source, environment)))
     raise ValueError(

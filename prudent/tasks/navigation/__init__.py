@@ -77,6 +77,7 @@ def _tasks(robot: str, course: str) -> Iterator[Task]:
             deterministic_reset=options["layout"] == "fixed",
             family="navigation",
             variant_of=f"{robot}-{course}",
+            cost_range=(0.0, 1.0),
         )
 
 

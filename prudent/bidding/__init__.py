@@ -1,0 +1,1 @@
+"""Auto-bidding: an open simulator of target-ROI advertising, and learning from its logs."""

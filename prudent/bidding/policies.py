@@ -1,0 +1,174 @@
+"""Policies by their descriptions: rules, references and exported networks; no JAX."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from prudent.bidding.schema import K_HIGH, K_LOW, OBSERVATION_SIZE, Policy, View
+from prudent.exported import HEADS, ExportedPolicy, load_exported
+
+# The incumbent: its track record within bounds, times a level, and exploration.
+INCUMBENT_LEVEL, INCUMBENT_BOUNDS, INCUMBENT_NOISE = 0.875, (0.6, 1.5), 0.15
+FEEDBACK_BOUNDS = (0.4, 2.0)
+ROWS_AT_ONCE = 1024  # through a network: its layers then stay in the cache
+LOG_STD_MIN, LOG_STD_MAX = -20.0, 2.0  # as in `pieces.policies`, which imports JAX
+
+
+class Constant(NamedTuple):
+    """The same k for all."""
+
+    k: float
+    needs: frozenset[str] = frozenset()
+
+    def act(self, view: View, generator: np.random.Generator) -> np.ndarray:
+        return np.full(view.count, self.k, np.float32)
+
+
+class Incumbent(NamedTuple):
+    """The rule whose log the first learner gets: careful feedback, and noise to learn from."""
+
+    needs: frozenset[str] = frozenset({"track_record"})
+
+    def act(self, view: View, generator: np.random.Generator) -> np.ndarray:
+        assert view.track_record is not None
+        noise = generator.standard_normal(view.count, dtype=np.float32)
+        level = np.clip(view.track_record, *INCUMBENT_BOUNDS)
+        return INCUMBENT_LEVEL * level + INCUMBENT_NOISE * noise
+
+
+class Feedback(NamedTuple):
+    """Bids for `aim` of what earlier days' realised GMV would allow."""
+
+    aim: float
+    needs: frozenset[str] = frozenset({"track_record"})
+
+    def act(self, view: View, generator: np.random.Generator) -> np.ndarray:
+        assert view.track_record is not None
+        return np.float32(self.aim) * np.clip(view.track_record, *FEEDBACK_BOUNDS)
+
+
+class Dual(NamedTuple):
+    """Online dual descent on the return-on-spend constraint.
+
+    With multiplicative steps the multiplier is exp(rate * deficit so far), and
+    the best answer to it a bid proportional to 1 + 1 / multiplier.
+    """
+
+    rate: float
+    needs: frozenset[str] = frozenset({"week_deficit"})
+
+    def act(self, view: View, generator: np.random.Generator) -> np.ndarray:
+        assert view.week_deficit is not None
+        return 0.5 + 0.5 * np.exp(np.clip(-self.rate * view.week_deficit, -20.0, 20.0))
+
+
+class Informed(NamedTuple):
+    """Knows the lasting error of the predictions: an upper reference, no method."""
+
+    aim: float
+    needs: frozenset[str] = frozenset({"bias"})
+
+    def act(self, view: View, generator: np.random.Generator) -> np.ndarray:
+        assert view.bias is not None
+        return np.float32(self.aim) * np.exp(view.bias)
+
+
+class Network(NamedTuple):
+    """An exported policy, sampled as its algorithm explores, or its mode."""
+
+    policy: ExportedPolicy
+    greedy: bool
+    needs: frozenset[str] = frozenset({"observations"})
+
+    def act(self, view: View, generator: np.random.Generator) -> np.ndarray:
+        assert view.observations is not None
+        noise = generator.standard_normal((view.count, 1), dtype=np.float32)
+        parts = []
+        for start in range(0, view.count, ROWS_AT_ONCE):
+            part = slice(start, start + ROWS_AT_ONCE)
+            observations = view.observations[part]
+            if self.greedy:
+                parts.append(self.policy(observations))
+            else:
+                parts.append(sampled(self.policy, observations, noise[part]))
+        return np.concatenate(parts)[:, 0]
+
+
+def sampled(policy: ExportedPolicy, observations: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """Actions [N, 1] of standard normal noise [N, 1], as `pieces.policies` samples them."""
+    exploration, head = policy.exploration, policy.about["head"]
+    assert exploration is not None
+    outputs = exploration.outputs(policy.spaces.flat(observations))
+    mean = outputs[:, :1]
+    if exploration.log_std is not None:  # of the on-policy algorithms
+        unit = mean + np.exp(exploration.log_std) * noise
+    elif head == "sigmoid":  # CVPO with a full covariance, of which one action has one entry
+        entry = np.clip(outputs[:, 1:2], -5.0, 20.0)
+        unit = HEADS[head](mean) + (np.logaddexp(entry, 0.0) + 1e-4) * noise
+    else:
+        spread = np.exp(np.clip(outputs[:, 1:2], LOG_STD_MIN, LOG_STD_MAX)) * noise
+        added = policy.about.get("algorithm") == "cvpo"
+        unit = HEADS[head](mean) + spread if added else HEADS[head](mean + spread)
+    action = exploration.scale * np.clip(unit, -1.0, 1.0) + exploration.centre
+    return policy.spaces.shaped(action)
+
+
+RULES = {"constant": Constant, "feedback": Feedback, "dual": Dual, "informed": Informed}
+RANGES = {
+    "constant": (K_LOW, K_HIGH),
+    "feedback": (0.0, 2.0),
+    "dual": (0.0, 1000.0),
+    "informed": (0.0, 2.0),
+}
+GREEDY = "@greedy"
+
+
+def make_policy(description: str) -> Policy:
+    """The policy that a command line or a manifest describes."""
+    if description == "incumbent":
+        return Incumbent()
+    rule, colon, number = description.partition(":")
+    if colon and rule in RULES:
+        return RULES[rule](checked_number(description, rule, number))
+    path = Path(description.removesuffix(GREEDY))
+    if not path.is_file():
+        raise ValueError(
+            f"no policy {description!r}; there is: incumbent, "
+            f"{', '.join(f'{name}:NUMBER' for name in RULES)}, or a file by `prudent export`"
+        )
+    policy = load_exported(path)
+    check_sizes(path, policy)
+    greedy = description.endswith(GREEDY)
+    if policy.exploration is None and not greedy:
+        raise ValueError(f"{path}: an ONNX file acts greedily only; give {path}{GREEDY}")
+    return Network(policy, greedy)
+
+
+def checked_number(description: str, rule: str, number: str) -> float:
+    low, high = RANGES[rule]
+    try:
+        value = float(number)
+    except ValueError:
+        value = np.nan
+    if not low <= value <= high:
+        raise ValueError(
+            f"policy {description!r}: {number!r} must be a number from {low:g} to {high:g}"
+        )
+    return value
+
+
+def check_sizes(path: Path, policy: ExportedPolicy) -> None:
+    observation, action = policy.spaces.observation_shape, policy.spaces.action_shape
+    if observation != (OBSERVATION_SIZE,) or action != (1,):
+        raise ValueError(
+            f"{path}: a policy for observations {observation} and actions {action}; bidding has "
+            f"({OBSERVATION_SIZE},) and (1,): train it on a task named bidding-..."
+        )
+
+
+def network_file(description: str) -> Path | None:
+    """The file of a policy that has one."""
+    path = Path(description.removesuffix(GREEDY))
+    is_rule = description == "incumbent" or description.partition(":")[0] in RULES
+    return None if is_rule else path
