@@ -118,6 +118,7 @@ def experiment(arguments: list[str]) -> None:
         if module.LAYOUT.needs_oracle:
             complete &= measure(outcome.finished, options.jobs or len(usable_cores()))
         draw_figure(options.name, module.LAYOUT, outcome.finished, options.out / "figures")
+        write_page(options.name, outcome.finished, options.out / "figures" / options.name)
     if not complete:
         sys.exit(1)
 
@@ -128,6 +129,13 @@ def draw_figure(name: str, layout: Layout, folders: Sequence[Path], out: Path) -
 
     for path in draw(collect(folders), layout, out, name):
         print(path)
+
+
+def write_page(name: str, folders: Sequence[Path], out: Path) -> None:
+    from prudent.report.command import PAGE, read_all, write_report
+
+    write_report(read_all(folders), out, False, f"Experiment: {name}")
+    print(out / PAGE)
 
 
 def sweep(arguments: list[str]) -> None:
