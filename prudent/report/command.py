@@ -106,7 +106,6 @@ def write_figures(
         files = [(f"{FIGURES}/{name}{suffix}", suffix, dpi) for suffix, dpi in FORMATS.items()]
         for address, suffix, dpi in files:
             write_atomically(out / address, rendered(figure, suffix, dpi))
-            figure.set_layout_engine("none")  # as it is now, instead of once more
         plt.close(figure)
         addresses[task] = tuple(address for address, _, _ in files)
     return addresses
