@@ -43,6 +43,7 @@ from prudent.report.records import (
     training_costs_by_quarter,
     training_curve,
 )
+from prudent.report.stored import printable
 from prudent.statistics import FEWEST_SEEDS, mean_and_deviation
 
 Groups = Mapping[str, Sequence[Record]]
@@ -71,7 +72,7 @@ class Drawn(NamedTuple):
 
 def literally(text: str) -> str:
     """Text that matplotlib shows as it is: a `$` begins no formula."""
-    return text.replace("$", r"\$")
+    return printable(text).replace("$", r"\$")
 
 
 def coloured(groups: Groups, looks: Looks | None = None) -> Iterator[Drawn]:
