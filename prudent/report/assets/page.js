@@ -20,6 +20,18 @@ const literally = (text) =>
 
 const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+const isDark = matchMedia("(prefers-color-scheme: dark)");
+
+// Dark shades would drown on a dark page.
+function visible(colour) {
+  if (!isDark.matches) return colour;
+  const lighter = (at) => {
+    const part = parseInt(colour.slice(at, at + 2), 16);
+    return Math.round(part + 0.28 * (255 - part)).toString(16).padStart(2, "0");
+  };
+  return `#${lighter(1)}${lighter(3)}${lighter(5)}`;
+}
+
 function faded(colour, opacity) {
   const part = (at) => parseInt(colour.slice(at, at + 2), 16);
   return `rgba(${part(1)},${part(3)},${part(5)},${opacity})`;
@@ -48,7 +60,8 @@ function curveTraces(task, panel, chosen) {
   const traces = [];
   for (const curve of panel.curves) {
     if (!isShown(task, curve.group, chosen) || (curve.sampled && !chosen.sampled)) continue;
-    const { label, colour, seeds } = task.groups[curve.group];
+    const { label, seeds } = task.groups[curve.group];
+    const colour = visible(task.groups[curve.group].colour);
     const name = literally(curve.sampled ? `${label}, sampled` : label);
     const dash = curve.sampled ? "dot" : "solid";
     const base = { type: "scatter", mode: "lines", x: curve.steps, showlegend: false };
@@ -79,8 +92,8 @@ function boxTraces(task, panel, chosen) {
   const shown = panel.boxes.filter((box) => isShown(task, box.group, chosen));
   const width = 0.84 / shown.length;
   return shown.flatMap((box, place) => {
-    const { label, colour } = task.groups[box.group];
-    const name = literally(label);
+    const colour = visible(task.groups[box.group].colour);
+    const name = literally(task.groups[box.group].label);
     const quarters = box.quarters.map((quarter, index) => ({
       ...quarter, at: index + 1 - 0.42 + (place + 0.5) * width, name: QUARTERS[index],
     })).filter((quarter) => quarter.episodes);
@@ -233,7 +246,7 @@ function listen(changed) {
       changed();
     });
   }
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
+  isDark.addEventListener("change", changed);
 }
 
 function reloadWhileFollowed() {
