@@ -321,17 +321,32 @@ class ReportOptions:
 
 def report(arguments: list[str]) -> None:
     options = read(ReportOptions, "prudent report", arguments)
-
-    from prudent.report.command import follow, one_picture, whole_report
-
     if options.out.suffix in (".png", ".svg", ".pdf"):
         if options.follow:
             raise ValueError(f"--follow writes a folder; {options.out} is one picture")
-        one_picture(options.runs, options.out, options.log_steps)
-    elif options.follow:
+        one_picture(options)
+        return
+
+    from prudent.report.command import follow, whole_report
+
+    if options.follow:
         follow(options.runs, options.out, options.log_steps, options.every)
     else:
         whole_report(options.runs, options.out, options.log_steps)
+
+
+def one_picture(options: ReportOptions) -> None:
+    """Of one task. Every run must be sound here."""
+    from prudent.report.figures import learning_figure
+    from prudent.report.folders import runs_at
+    from prudent.report.groups import by_label
+    from prudent.report.records import read_record
+    from prudent.report.tables import final_table
+
+    groups = by_label([read_record(folder) for folder in runs_at(options.runs)])
+    learning_figure(groups, options.out, options.log_steps)
+    print(final_table(groups))
+    print(f"\npicture: {options.out}")
 
 
 @dataclass(frozen=True)

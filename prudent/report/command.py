@@ -1,4 +1,4 @@
-"""`prudent report`: one picture of one task, or a folder with figures and a page of all of them."""
+"""`prudent report` into a folder: figures of every task, and one page of all of them."""
 
 import re
 import time
@@ -12,30 +12,18 @@ import matplotlib.pyplot as plt
 
 from prudent.files import write_atomically
 from prudent.report.cautions import cautions
-from prudent.report.figures import Groups, learning_figure, rendered, task_figure
+from prudent.report.figures import Groups, rendered, task_figure
 from prudent.report.folders import TRACES, collect, run_folders
-from prudent.report.groups import by_label, by_task
+from prudent.report.groups import by_task
 from prudent.report.looks import looks_of
 from prudent.report.page import Making, page
-from prudent.report.stored import note
+from prudent.report.stored import note, printable
 from prudent.report.tables import final_table
 
 PAGE, FIGURES = "index.html", "figures"
 FORMATS = {".png": 160, ".svg": 160}  # dots per inch, in SVG of what is not lines
 # A refresh of many runs takes seconds; the grid that it watches should have the machine.
 REST = 5.0  # times as long as the last refresh took
-
-
-def one_picture(paths: Sequence[Path], out: Path, log_steps: bool) -> None:
-    """Every run given must be sound here, and of one task."""
-    faults: list[str] = []
-    records = collect(paths, faults.append)
-    groups = by_label(records)
-    for fault in faults:
-        note(fault)
-    learning_figure(groups, out, log_steps)
-    print(final_table(groups))
-    print(f"\npicture: {out}")
 
 
 class Read(NamedTuple):
@@ -61,7 +49,8 @@ def whole_report(paths: Sequence[Path], out: Path, log_steps: bool) -> None:
         note(f"{caution.task}: {caution.text}" if caution.task else caution.text)
     write_report(found, out, log_steps, title_of(paths))
     for task, groups in found.tasks.items():
-        print(f"## {task}\n\n{final_table(groups)}\n")
+        lines = [f"## {task}", "", *final_table(groups).split("\n"), ""]
+        print("\n".join(map(printable, lines)))
     print(f"page: {out / PAGE}")
 
 
@@ -106,7 +95,6 @@ def write_figures(
         files = [(f"{FIGURES}/{name}{suffix}", suffix, dpi) for suffix, dpi in FORMATS.items()]
         for address, suffix, dpi in files:
             write_atomically(out / address, rendered(figure, suffix, dpi))
-            figure.set_layout_engine("none")  # as it is now, instead of once more
         plt.close(figure)
         addresses[task] = tuple(address for address, _, _ in files)
     return addresses

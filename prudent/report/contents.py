@@ -71,10 +71,10 @@ def panel(name: str, title: str, curves: list[Json], marks: Sequence[float] = ()
 
 def evaluations(groups: Groups, name: str) -> list[Json]:
     return [
-        of_seeds(index, curve(records, name, kind), kind != GREEDY)
+        of_seeds(index, found, kind != GREEDY)
         for index, records in enumerate(groups.values())
         for kind in kinds(records)
-        if len(curve(records, name, kind).steps)
+        if len((found := curve(records, name, kind)).steps)
     ]
 
 

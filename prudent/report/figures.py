@@ -43,6 +43,7 @@ from prudent.report.records import (
     training_costs_by_quarter,
     training_curve,
 )
+from prudent.report.stored import printable
 from prudent.statistics import FEWEST_SEEDS, mean_and_deviation
 
 Groups = Mapping[str, Sequence[Record]]
@@ -71,7 +72,7 @@ class Drawn(NamedTuple):
 
 def literally(text: str) -> str:
     """Text that matplotlib shows as it is: a `$` begins no formula."""
-    return text.replace("$", r"\$")
+    return printable(text).replace("$", r"\$")
 
 
 def coloured(groups: Groups, looks: Looks | None = None) -> Iterator[Drawn]:
@@ -166,6 +167,8 @@ def draw_boxes(axes: Any, groups: Groups, looks: Looks | None = None) -> None:
     Box: quartiles and median; whiskers: the last episodes within 1.5 box lengths.
     """
     width = 0.8 / len(groups)
+    # Below everything else, so that an SVG holds all dots as one picture and not each as a path.
+    dots = {"rasterized": True, "zorder": 1.5} if looks else {}
     for index, (look, _, records) in enumerate(coloured(groups, looks)):
         at = [quarter + (index + 0.5) * width - 0.4 for quarter in range(1, 5)]
         boxes = axes.boxplot(
@@ -174,7 +177,7 @@ def draw_boxes(axes: Any, groups: Groups, looks: Looks | None = None) -> None:
             widths=0.85 * width,
             whis=1.5,
             patch_artist=True,
-            flierprops={"markersize": 2, "markeredgecolor": look.colour, "rasterized": True},
+            flierprops={"markersize": 2, "markeredgecolor": look.colour, **dots},
             medianprops={"color": "black"},
         )
         for box in boxes["boxes"]:
@@ -221,19 +224,21 @@ def task_figure(groups: Groups, looks: Looks, log_steps: bool = False) -> Any:
     curves |= {"spread": draw_spread} if has_spread(groups) else {}
     mosaic = arrangement(list(curves), wide_boxes=len(groups) > MANY)
     lines = -(-(len(groups) + 1) // legend_columns(groups))
-    size = (4.4 * max(len(mosaic[0]), 2.5), 3.5 * len(mosaic) + 0.19 * lines + 0.6)
     with matplotlib.rc_context(cast("Any", PRINTED)):
-        figure, places = plt.subplot_mosaic(cast("Any", mosaic), figsize=size, layout="constrained")
+        figure, places = plt.subplot_mosaic(cast("Any", mosaic), **spaced(mosaic, lines))
         for name, axes in places.items():
             curves.get(name, draw_training_boxes)(axes, groups, looks)
             if name in curves and log_steps and axes.dataLim.xmax > 0:
                 axes.set_xscale("log")
             elif name in curves:
                 axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-        figure.suptitle(literally(next(iter(groups.values()))[0].run["task"]), fontweight="bold")
+            else:
+                axes.set_xlim(0.5, 4.5)
+        task = next(iter(groups.values()))[0].run["task"]
+        figure.suptitle(literally(task), fontweight="bold", y=1 - 0.1 / figure.get_figheight())
         figure.legend(
             handles=legend_handles(groups, looks),
-            loc="outside lower center",
+            loc="lower center",
             ncols=legend_columns(groups),
             fontsize=8.5,
             frameon=False,
@@ -241,6 +246,21 @@ def task_figure(groups: Groups, looks: Looks, log_steps: bool = False) -> Any:
             title_fontproperties={"size": 8},
         )
     return figure
+
+
+def spaced(mosaic: Sequence[Sequence[str]], legend_lines: int) -> dict[str, Any]:
+    """Size and margins in inches. Matplotlib's own layout takes as long as all the drawing."""
+    rows, columns = len(mosaic), len(mosaic[0])
+    width, height = (4.0, 2.75) if columns > 2 else (5.2, 2.9)  # of one panel
+    left, right, top, between, above = 0.6, 0.15, 0.65, 0.55, 0.8
+    bottom = 0.8 + 0.185 * legend_lines
+    across = left + right + columns * width + (columns - 1) * between
+    along = top + bottom + rows * height + (rows - 1) * above
+    margins = {
+        "left": left / across, "right": 1 - right / across, "wspace": between / width,
+        "bottom": bottom / along, "top": 1 - top / along, "hspace": above / height,
+    }  # fmt: skip
+    return {"figsize": (across, along), "gridspec_kw": margins}
 
 
 def arrangement(curves: Sequence[str], wide_boxes: bool) -> list[list[str]]:

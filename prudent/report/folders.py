@@ -42,6 +42,15 @@ def diagnostics_of(folder: Path, say: Say) -> list[Entry]:
         return []
 
 
+def runs_at(paths: Iterable[Path]) -> list[Path]:
+    """Each path that is a run, or is no folder at all; of other folders the runs below."""
+    found: list[Path] = []
+    for path in paths:
+        outer = path.is_dir() and not (path / RUN).exists()
+        found += (run_folders([path]) or [path]) if outer else [path]
+    return found
+
+
 def run_folders(paths: Iterable[Path]) -> list[Path]:
     """Folders that hold a run or what is left of one. Links to folders are not followed."""
     found: dict[Path, None] = {}

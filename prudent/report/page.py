@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from prudent import __version__
 from prudent.report.cautions import Caution
 from prudent.report.contents import Json, contents
-from prudent.report.figures import Groups
+from prudent.report.figures import MANY, Groups
 from prudent.report.groups import settings_of, shown
 from prudent.report.looks import algorithm_colours
 from prudent.report.records import GREEDY, Record, kinds, steps_done, steps_planned
@@ -37,8 +37,8 @@ all training" is the area under the curve, divided by its steps. Oscillation: st
 within ten evaluations, averaged. Excess: cost beyond the budget, summed over training episodes.</p>
 <h3>Estimate minus oracle</h3><p>Of the conservative cost estimate at the starts of episodes,
 against what 100 episodes of the policy really cost, as <code>prudent diagnose</code> measured it:
-above 0 is overestimation. "Dual" takes the estimate that drives the multiplier instead. Spread: standard
-deviation of the critics' estimates, mean over training's batches.</p>
+above 0 is overestimation. "Dual" takes the estimate that drives the multiplier instead. Spread:
+standard deviation of the critics' estimates, mean over training's batches.</p>
 """
 
 
@@ -206,7 +206,8 @@ def task_card(index: int, task: tuple[str, Groups], data: Json, making: Making) 
         for place, label in enumerate(groups)
     )
     plots = "".join(
-        f'<figure class="plot" data-task="{index}" data-panel="{place}" data-name="{each["name"]}">'
+        f'<figure class="plot{" wide" if each["name"] == "boxes" and len(groups) > MANY else ""}" '
+        f'data-task="{index}" data-panel="{place}" data-name="{each["name"]}">'
         f"<figcaption>{escape(each['title'])}{marked(each)}</figcaption>"
         f'<div class="canvas"></div></figure>'
         for place, each in enumerate(data["panels"])

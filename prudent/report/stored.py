@@ -17,7 +17,12 @@ RUN, PROGRESS, EPISODES = "run.json", "progress.jsonl", "episodes.jsonl"
 
 def note(text: str) -> None:
     """What a reader of the numbers should know, beside them and not among them."""
-    print(f"prudent: {text}", file=sys.stderr)
+    print(f"prudent: {printable(text)}", file=sys.stderr)
+
+
+def printable(text: str) -> str:
+    """Text without what would steer a terminal or cannot be encoded, which is spelt instead."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def find(folder: Path, name: str) -> Path | None:

@@ -20,6 +20,18 @@ const literally = (text) =>
 
 const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+const isDark = matchMedia("(prefers-color-scheme: dark)");
+
+// Dark shades would drown on a dark page.
+function visible(colour) {
+  if (!isDark.matches) return colour;
+  const lighter = (at) => {
+    const part = parseInt(colour.slice(at, at + 2), 16);
+    return Math.round(part + 0.28 * (255 - part)).toString(16).padStart(2, "0");
+  };
+  return `#${lighter(1)}${lighter(3)}${lighter(5)}`;
+}
+
 function faded(colour, opacity) {
   const part = (at) => parseInt(colour.slice(at, at + 2), 16);
   return `rgba(${part(1)},${part(3)},${part(5)},${opacity})`;
@@ -48,7 +60,8 @@ function curveTraces(task, panel, chosen) {
   const traces = [];
   for (const curve of panel.curves) {
     if (!isShown(task, curve.group, chosen) || (curve.sampled && !chosen.sampled)) continue;
-    const { label, colour, seeds } = task.groups[curve.group];
+    const { label, seeds } = task.groups[curve.group];
+    const colour = visible(task.groups[curve.group].colour);
     const name = literally(curve.sampled ? `${label}, sampled` : label);
     const dash = curve.sampled ? "dot" : "solid";
     const base = { type: "scatter", mode: "lines", x: curve.steps, showlegend: false };
@@ -74,21 +87,39 @@ function curveTraces(task, panel, chosen) {
   return traces;
 }
 
+// Side by side within each quarter, as wide as their number allows.
 function boxTraces(task, panel, chosen) {
-  return panel.boxes.filter((box) => isShown(task, box.group, chosen)).map((box) => {
-    const { label, colour } = task.groups[box.group];
-    const of = (name) => box.quarters.map((quarter) => quarter?.[name] ?? null);
-    const beyond = box.quarters.map((quarter) => quarter?.shown ?? []);
-    const points = beyond.some((dots) => dots.length) // Plotly hides a box whose dots are all missing
-      ? { y: beyond, boxpoints: "all", jitter: 0, pointpos: 0 } : { boxpoints: false };
-    return {
-      type: "box", name: literally(label), x: QUARTERS, showlegend: false,
-      q1: of("q1"), median: of("med"), q3: of("q3"),
-      lowerfence: of("whislo"), upperfence: of("whishi"),
-      ...points, marker: { color: faded(colour, 0.55), size: 3 },
-      line: { color: colour, width: 1.3 }, fillcolor: faded(colour, 0.35),
-      offsetgroup: String(box.group), hoverlabel: { namelength: -1 }, hoveron: "boxes+points",
-    };
+  const shown = panel.boxes.filter((box) => isShown(task, box.group, chosen));
+  const width = 0.84 / shown.length;
+  return shown.flatMap((box, place) => {
+    const colour = visible(task.groups[box.group].colour);
+    const name = literally(task.groups[box.group].label);
+    const quarters = box.quarters.map((quarter, index) => ({
+      ...quarter, at: index + 1 - 0.42 + (place + 0.5) * width, name: QUARTERS[index],
+    })).filter((quarter) => quarter.episodes);
+    const of = (key) => quarters.map((quarter) => quarter[key]);
+    const dots = quarters.flatMap((quarter) => quarter.shown.map((cost) => [quarter.at, cost]));
+    const said = quarters.map((q) =>
+      `<b>${name}</b>, ${q.name} quarter<br>${q.episodes} episodes: median ${q.med}, ` +
+      `half within ${q.q1} to ${q.q3}<br>whiskers ${q.whislo} to ${q.whishi}, ${q.beyond} beyond`);
+    const base = { showlegend: false, name };
+    return [
+      {
+        ...base, type: "box", x: of("at"), q1: of("q1"), median: of("med"), q3: of("q3"),
+        lowerfence: of("whislo"), upperfence: of("whishi"), width: 0.85 * width, hoverinfo: "skip",
+        line: { color: colour, width: 1.3 }, fillcolor: faded(colour, 0.35), boxpoints: false,
+      },
+      {
+        ...base, type: "scatter", mode: "markers", x: dots.map((dot) => dot[0]),
+        y: dots.map((dot) => dot[1]), marker: { color: faded(colour, 0.6), size: 3 },
+        hovertemplate: "<b>%{fullData.name}</b><br>an episode of cost %{y}<extra></extra>",
+      },
+      { // what a box says when the pointer is at its median
+        ...base, type: "scatter", mode: "markers", x: of("at"), y: of("med"), text: said,
+        marker: { color: colour, size: Math.max(4, Math.min(14, 160 * width)), opacity: 0 },
+        hovertemplate: "%{text}<extra></extra>",
+      },
+    ];
   });
 }
 
@@ -99,14 +130,14 @@ function layout(panel, chosen) {
   const isBudget = panel.name === "cost" || isBoxes;
   return {
     margin: { l: 48, r: 10, t: 10, b: 40 }, paper_bgcolor: "transparent",
-    plot_bgcolor: "transparent", hovermode: "closest", boxmode: "group", boxgap: 0.2,
+    plot_bgcolor: "transparent", hovermode: "closest", boxmode: "overlay",
     font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: ink },
     hoverlabel: { align: "left", namelength: -1 },
     xaxis: {
-      ...axis, type: isBoxes ? "category" : chosen.logarithmic ? "log" : "linear",
+      ...axis, type: chosen.logarithmic && !isBoxes ? "log" : "linear",
       title: { text: isBoxes ? "quarter of training" : "environment steps after warm-up",
         font: { size: 11, color: soft }, standoff: 8 },
-      ...(isBoxes ? { range: [-0.5, 3.5] } : {}),
+      ...(isBoxes ? { range: [0.5, 4.5], tickvals: [1, 2, 3, 4], ticktext: QUARTERS } : {}),
     },
     yaxis: axis,
     shapes: panel.marks.map((mark) => ({
@@ -215,7 +246,7 @@ function listen(changed) {
       changed();
     });
   }
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
+  isDark.addEventListener("change", changed);
 }
 
 function reloadWhileFollowed() {
