@@ -1,5 +1,6 @@
 """A task: an environment together with the promise its policy must keep."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,6 +13,15 @@ from prudent.constraints import Constraint
 # one of each per environment. The observations hold until the next step. Time limits are the
 # caller's.
 StepTogether = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]
+
+
+def step_range(task: "Task") -> tuple[float, float]:
+    """What a step can cost, least and most; a task that does not say charges 0 or more."""
+    declared = getattr(task, "cost_range", None)
+    if declared is None:
+        return 0.0, math.inf
+    least, most = declared
+    return float(least), float(most)
 
 
 @dataclass(frozen=True)
