@@ -22,6 +22,7 @@ from prudent.constraints import Constraint
 from prudent.exported import write_exported
 from prudent.statistics import cost_interval, mean_interval
 from prudent.tasks import TASKS
+from prudent.tasks.custom import unknown_task
 from prudent.tasks.task import step_range
 from prudent.training.evaluate import EVALUATION_SEED, Accounting, episode_seed
 
@@ -94,6 +95,8 @@ def test_two_claims_are_certified_together_or_not_at_all():
     _, refuted = ever([edge, other], [0.2, 0.2])
     assert at_most(0.05, refuted.any(axis=0))
     assert refuted.any(axis=0).mean() > refuted[0].mean()
+    assert [claim[1:] for claim in claims([0.2, 0.2], 0.75)] == [(0.25, 0.125)] * 2
+    assert [claim[1:] for claim in claims([0.2], 0.75)] == [(0.25, 0.25)]
 
 
 def test_the_verdict_of_several():
@@ -191,6 +194,7 @@ def toll_policy(path, probability, **about):
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     (tmp_path / "toll.py").write_text(textwrap.dedent(TOLL))
+    (tmp_path / "toll.json").write_text('{"run": {}}')
     monkeypatch.chdir(tmp_path)
     monkeypatch.delitem(sys.modules, "toll", raising=False)
     return tmp_path
@@ -229,6 +233,7 @@ def test_exit_codes_and_the_certificate(here):
     assert refuted == json.loads((here / "certificate.json").read_text())
     assert (refuted["verdict"], refuted["share"]) == ("refuted", None)
     assert refuted["cost_interval"][0] >= 5.0
+    assert "jax" not in refuted["versions"]  # nor needed
     assert json.loads((here / "open.json").read_text())["verdict"] == "undecided"
     assert shown[2].stdout == ""
     assert shown[2].stderr.startswith("prudent: toll:Toll does not say what a step can cost")
@@ -301,6 +306,7 @@ REFUSED = [
     ({"env": None, "task": "orbit"}, "orbit is not the policy's environment: action shape"),
     ({"step": 3}, "--step picks a snapshot of a run"),
     ({"out": "here.png"}, "a certificate is JSON, name it here.json"),
+    ({"out": "toll.json"}, "which is no certificate; it is not overwritten"),
     ({"out": "nowhere/c.json"}, "there is no folder nowhere"),
 ]
 
@@ -365,6 +371,7 @@ def test_interrupted(here):
 
 def test_a_task_that_says_what_a_step_costs():
     task = TASKS["orbit"]
+    assert step_range(unknown_task("mine")) == (0.0, np.inf)
     object.__setattr__(task := replace(task), "cost_range", (-1.0, 2.0))
     assert step_range(task) == (-1.0, 2.0)
     for discounted, most in ((False, 40.0), (True, 2.0 * (1 - 0.5**20) / 0.5)):
@@ -375,6 +382,9 @@ def test_a_task_that_says_what_a_step_costs():
         assert found.low == pytest.approx(-most / 2)
         assert found.source == "a step costs -1 to 2, at most 20 of them"
         assert subject.bound_of(what, 7.0, 0.0)[:2] == (0.0, 7.0)
+    # Ten steps of at least 1 cost 10, but an episode of one step costs 1.
+    object.__setattr__(task, "cost_range", (1.0, 2.0))
+    assert subject.bound_of(what, None, None).low == 0.0
 
 
 def test_where_every_episode_starts_alike_actions_are_sampled(monkeypatch):
