@@ -5,13 +5,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from prudent.report.records import GREEDY, Record, curve, kinds, training_costs
-from prudent.statistics import cost_interval, mean_interval
+from prudent.statistics import mean_interval
 
 LAST = 10  # evaluations that make up "final"
 
 
-def with_interval(values: np.ndarray, interval: tuple[float, float] | None) -> str:
+def with_interval(values: np.ndarray) -> str:
     """Mean over seeds and Student's 95 % interval of it."""
+    interval = mean_interval(values)
     if interval is None:
         return f"{np.mean(values):.1f} (one seed)"
     return f"{np.mean(values):.1f} [{interval[0]:.1f}, {interval[1]:.1f}]"
@@ -37,11 +38,10 @@ def evaluation_cells(records: Sequence[Record], kind: str) -> list[str]:
     steps = curve(records, "return", kind).steps
     if not len(steps):
         return ["no evaluation yet", *["-"] * 4]
-    returns, costs = final(records, "return", kind), final(records, "cost", kind)
     return [
         f"{int(steps[-1]):,}",
-        with_interval(returns, mean_interval(returns)),
-        with_interval(costs, cost_interval(costs)),
+        with_interval(final(records, "return", kind)),
+        with_interval(final(records, "cost", kind)),
         f"{final(records, 'within_budget', kind).mean():.0%}",
         f"{final(records, 'length', kind).mean():.0f}",
     ]
