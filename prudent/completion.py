@@ -34,7 +34,10 @@ OPTIONS = {
     "experiment": GRID,
     "sweep": (*GRID, "--file"),
     "report": ("--out", "--log-steps"),
-    "bench": ("--algorithm", "--env", "--batch-sizes", "--environments", "--epochs", "--json"),
+    "bench": (
+        *("--algorithm", "--env", "--policy", "--batch-sizes", "--environments", "--epochs"),
+        "--json",
+    ),
 }
 SCRIPTS = {
     "bash": (

@@ -7,7 +7,8 @@ observation changes, and, where training brought observations to scale, `observa
 `observation/deviation` and the bound to which
 they are then clipped, `observation/largest`. Its metadata has one entry, `policy`, in JSON: the
 `activation` between layers, the `head`, which makes an action in [-1, 1] of the first outputs, the
-`spaces` of the environment (see `Spaces`), and where the policy comes from.
+`spaces` of the environment (see `Spaces`), where the policy comes from, and how its cost was
+counted.
 """
 
 import json

@@ -203,7 +203,7 @@ def open_model(content: bytes) -> Model:
 
     def forward(x: np.ndarray) -> np.ndarray:
         rows = x.reshape(-1, inputs)
-        actions: np.ndarray = session.run(None, {"observation": rows})[0]
+        actions: np.ndarray = session.run(["action"], {"observation": rows})[0]
         return actions.reshape(*x.shape[:-1], outputs)
 
     return Model(entry, forward, *sizes)

@@ -56,6 +56,21 @@ def mean_interval(values: np.ndarray, level: float = LEVEL) -> tuple[float, floa
     return mean - half, mean + half
 
 
+def cost_interval(
+    costs: np.ndarray, negative_costs: bool = False, level: float = LEVEL
+) -> tuple[float, float] | None:
+    """Student's interval of a mean cost, cut at 0 where costs cannot be negative.
+
+    A cost below 0 shows that they can, whatever was said. What is cut off held no mean that could
+    be, so the interval covers as often as before.
+    """
+    interval = mean_interval(costs, level)
+    if interval is None or negative_costs or np.min(costs) < 0.0:
+        return interval
+    low, high = interval
+    return max(low, 0.0), high
+
+
 def mean_and_deviation(values: np.ndarray) -> MeanAndDeviation:
     """Over seeds, as the paper draws its curves: a line, and a shade of one deviation."""
     values = np.asarray(values, float)

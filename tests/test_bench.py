@@ -1,6 +1,7 @@
 """What an update needs, counted by hand, and what `prudent bench` says about it."""
 
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -303,6 +304,22 @@ def test_what_is_written_as_json(measured, capsys):
     assert json.loads(capsys.readouterr().out) == {
         **first, "algorithm": "wcsac", "updates": [{"batch_size": 12, **first}], **measured
     }  # fmt: skip
+
+
+def test_one_action_for_each_way_to_load(monkeypatch, capsys):
+    monkeypatch.setattr(timing, "ROUNDS", 2)
+    monkeypatch.setattr(timing, "PIECE_SECONDS", 1e-3)
+    usable = os.sched_getaffinity(0)
+    try:
+        main(["--policy", "--json"])
+    finally:
+        os.sched_setaffinity(0, usable)
+    found = json.loads(capsys.readouterr().out)
+    assert found["sizes"] == [11, 256, 256, 3]
+    ways = {way.pop("loaded_by"): way for way in found["policies"]}
+    assert list(ways) == ["load", "load_exported .safetensors", "load_exported .onnx"]
+    for way in ways.values():
+        assert way["products_ratio"] == pytest.approx(found["products_seconds"] / way["seconds"])
 
 
 def test_an_unknown_algorithm_is_refused():

@@ -58,6 +58,14 @@ def test_the_exported_policy_is_the_policy(algorithm, config, tmp_path):
     assert np.abs(exported(1e6 * observations)).max() <= 0.4 + 1e-6
     assert exported.about["algorithm"] == algorithm
     assert exported.about["step"] == str(policy.step)
+    prudent.export(folder, tmp_path / "policy.onnx")
+    model = load_exported(tmp_path / "policy.onnx")
+    np.testing.assert_allclose(model(observations), policy(observations), atol=1e-5)
+    np.testing.assert_allclose(model(observations[0]), policy(observations[0]), atol=1e-5)
+    np.testing.assert_allclose(  # without a dispatch to JAX, and with
+        policy(observations), 0.4 * policy.unit_action(observations), atol=1e-5
+    )
+    assert model.about == exported.about
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,8 @@ class BenchOptions:
     """Whose update to measure."""
     env: str | None = None
     """Measure this task's environment against its bare physics instead."""
+    policy: bool = False
+    """Measure one action of its policy instead, for each way to load one (extra `onnx`)."""
     batch_sizes: tuple[Count, ...] = (12, 256)
     """Of an off-policy learner."""
     environments: tuple[Count, ...] = (1, 8)
@@ -48,6 +50,8 @@ def main(arguments: list[str]) -> None:
         from prudent.bench.start import first_update
 
         first_update(options.started)
+    elif options.policy:
+        report_policies(options)
     elif entry.schedule is OnPolicySchedule:
         report_epochs(options)
     elif options.env is not None:
@@ -74,6 +78,22 @@ def report_epochs(options: BenchOptions) -> None:
             )
     if options.json:
         print(to_json({"algorithm": options.algorithm, "epochs": results}, indent=2))
+
+
+def report_policies(options: BenchOptions) -> None:
+    from prudent.bench.policies import measure_policies
+
+    found = measure_policies(options.algorithm)
+    if options.json:
+        print(to_json({"algorithm": options.algorithm, **found}, indent=2))
+        return
+    sizes, alone = "-".join(map(str, found["sizes"])), 1e6 * found["products_seconds"]
+    print(f"one action of {options.algorithm}, {sizes}; its matrix products alone {alone:.1f} us")
+    for way in found["policies"]:
+        print(
+            f"{way['loaded_by']:<28} {1e6 * way['seconds']:6.1f} us, "
+            f"{way['products_ratio']:.2f} of them in products"
+        )
 
 
 def report_environment(name: str, as_json: bool) -> None:

@@ -1,5 +1,6 @@
 """Fresh episodes, one after another, until the limit is proven or refuted."""
 
+import json
 import math
 import platform
 import secrets
@@ -25,12 +26,13 @@ from prudent.certification.claims import (
     weigh,
 )
 from prudent.certification.subject import Bound, Subject, Where, bound_of, subject_of
-from prudent.files import to_json, write_atomically
+from prudent.files import read_regular, status_of, to_json, write_atomically, writing
 from prudent.tasks.adapter import AdaptedEnv, open_environment
 from prudent.tasks.costs import Cost
 from prudent.training.evaluate import episode_seed, run_episodes
 
 FORMAT = 1
+LARGEST = 2**30  # bytes of a certificate
 ROUNDING = 1e-9  # of the width between the bounds, by which a sum of costs may miss them
 BETWEEN_POINTS = 1.05  # times as many episodes from one drawn interval to the next
 PACKAGES = ("prudent", "numpy", "gymnasium", "mujoco", "jax", "jaxlib", "onnxruntime")
@@ -101,7 +103,8 @@ def certify(
     Costs must have known bounds. Where the task does not declare what a step can cost, `max_cost`
     is the most that one episode can, in the unit of the budget, and `min_cost` the least, else 0.
     `task` or `env` name the environment of an exported policy, `env` and `cost` that of a run as
-    for `evaluate`. `seed` decides the episodes; by default it is drawn and recorded.
+    for `evaluate`. `seed` decides the episodes; by default it is drawn and recorded. `watch` is
+    called after each episode.
     """
     if out is not None:
         check_out(Path(out))
@@ -358,3 +361,15 @@ def check_out(path: Path) -> None:
         raise ValueError(f"--out is {path}; a certificate is JSON, name it {path.stem}.json")
     if not path.parent.is_dir():
         raise ValueError(f"--out is {path}, but there is no folder {path.parent}")
+    with writing(path):
+        before = status_of(path)
+    if before is not None and not is_certificate(path):
+        raise ValueError(f"--out is {path}, which is no certificate; it is not overwritten")
+
+
+def is_certificate(path: Path) -> bool:
+    try:
+        content = json.loads(read_regular(path, LARGEST))
+        return {"verdict", "statement", "seeds"} <= content.keys()
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return False

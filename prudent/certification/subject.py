@@ -15,7 +15,7 @@ from prudent.tasks import TASKS
 from prudent.tasks.adapter import AdaptedEnv, describe_spaces
 from prudent.tasks.costs import Cost
 from prudent.tasks.custom import find_task
-from prudent.tasks.task import Task
+from prudent.tasks.task import Task, step_range
 from prudent.training.evaluate import EVALUATION_SEED, Accounting, accounting_of
 from prudent.training.stored import read_stored
 
@@ -193,12 +193,3 @@ def bound_of(subject: Subject, max_cost: float | None, min_cost: float | None) -
             "are needed, the second the larger (--min-cost, --max-cost)"
         )
     return Bound(low, high, source)
-
-
-def step_range(task: Task) -> tuple[float, float]:
-    """What a step can cost, least and most; a task that does not say charges 0 or more."""
-    declared = getattr(task, "cost_range", None)
-    if declared is None:
-        return 0.0, math.inf
-    least, most = declared
-    return float(least), float(most)

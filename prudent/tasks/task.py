@@ -17,6 +17,15 @@ from prudent.constraints import Constraint
 StepTogether = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]
 
 
+def step_range(task: "Task") -> tuple[float, float]:
+    """What a step can cost, least and most; a task that does not say charges 0 or more."""
+    declared = getattr(task, "cost_range", None)
+    if declared is None:
+        return 0.0, math.inf
+    least, most = declared
+    return float(least), float(most)
+
+
 @dataclass(frozen=True)
 class Task:
     """An environment is data until it is needed: `make` builds a fresh one.

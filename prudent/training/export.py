@@ -16,7 +16,7 @@ Forward = Callable[[np.ndarray], np.ndarray]
 
 
 def check_format(path: Path) -> None:
-    if path.suffix not in FORMATS:
+    if path.suffix and path.suffix not in FORMATS:
         raise ValueError(
             f"{path}: a policy is written as a file that ends in {' or '.join(FORMATS)}"
         )

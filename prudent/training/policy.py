@@ -13,9 +13,9 @@ from safetensors.numpy import load
 from prudent.configs import Run
 from prudent.exported import is_unit, make_actor, plain_forward, read_spaces, rescaled
 from prudent.pieces.types import PolicyNetwork, Spec
-from prudent.statistics import mean_interval
+from prudent.statistics import cost_interval, mean_interval
 from prudent.tasks.adapter import open_several
-from prudent.tasks.task import Task
+from prudent.tasks.task import Task, step_range
 from prudent.training.checkpoint import DamagedCheckpoint, fill, load_newest
 from prudent.training.evaluate import (
     EVALUATION_SEED,
@@ -180,10 +180,14 @@ def evaluate_policy(
         greedy = play(
             lambda o, t: policy.unit_action(o), 1 if task.deterministic_reset else episodes
         )
-        results = {"step": policy.step, "budget": run.budget, "evaluation": described(greedy, run)}
+        results = {
+            "step": policy.step,
+            "budget": run.budget,
+            "evaluation": described(greedy, run, task),
+        }
         if task.deterministic_reset:
             sampled = play(policy.unit_sample, episodes)
-            results["sampled_evaluation"] = described(sampled, run)
+            results["sampled_evaluation"] = described(sampled, run, task)
         if task.shared or len(environments) < min(TOGETHER, episodes):
             results["environments"] = 1  # which ran all episodes, one after the other
     finally:
@@ -192,9 +196,11 @@ def evaluate_policy(
     return results
 
 
-def described(episodes: Episodes, run: Run) -> dict[str, Any]:
+def described(episodes: Episodes, run: Run, task: Task) -> dict[str, Any]:
+    least, _ = step_range(task)
+    can_be_negative = least < 0.0 or run.budget < 0.0
     return {
         **episodes.summary(run.budget),
         "return_interval": mean_interval(episodes.returns),
-        "cost_interval": mean_interval(episodes.costs),
+        "cost_interval": cost_interval(episodes.costs, can_be_negative),
     }
