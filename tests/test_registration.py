@@ -1,9 +1,13 @@
 """Algorithms and tasks of other people: a script's, and an installed package's."""
 
 import json
+import os
+import subprocess
+import sys
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from importlib.metadata import EntryPoint
 from inspect import signature
 from pathlib import Path
@@ -87,6 +91,10 @@ def test_the_same_object_may_be_registered_twice_and_another_may_not(offer):
         prudent.register_algorithm(again)
     prudent.register_algorithm(again, replace=True)
     assert ALGORITHMS["td3-lag"] is again
+    for name in ("td3-lag", "cal", "nobody"):
+        ALGORITHMS.forget(name)
+    assert "td3-lag" not in ALGORITHMS
+    assert "cal" in ALGORITHMS
 
 
 @pytest.mark.parametrize("replaces", [False, True])
@@ -249,9 +257,7 @@ def test_a_registered_algorithm_and_task_are_used_as_ours(offer, tmp_path):
     assert begun.folder == tmp_path / "next"
     # Other processes would not find them.
     for grid in (Grid(["pump"], ["cal"]), Grid(["orbit"], ["td3-lag"])):
-        with pytest.raises(
-            ValueError, match=r"known to this script alone, .* install it as a pack"
-        ):
+        with pytest.raises(ValueError, match=r"to this script alone, .* install it as a pack"):
             expand(grid)
 
 
@@ -336,3 +342,112 @@ def test_a_registry_of_one_s_own_kind():
     assert dict(registry) == {"pump": PUMP}
     with pytest.raises(NotKnown, match="no thing 'other'; there is: pump"):
         registry.find("other")
+
+
+# From end to end, in processes of their own.
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """The example package, built and installed into a folder of its own, without a network."""
+    target = tmp_path_factory.mktemp("installed")
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
+            *("--no-index", "--no-deps", "--no-build-isolation", "--target", str(target)),
+            str(ROOT / "examples" / "prudent_td3"),
+        ],
+        check=True,
+    )
+    return target
+
+
+def prudent_process(installed, folder, *words, code=0):
+    finished = subprocess.run(
+        [sys.executable, "-m", "prudent", *map(str, words)],
+        env={**os.environ, "PYTHONPATH": f"{installed}{os.pathsep}{ROOT}"},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    assert finished.returncode == code, finished.stderr
+    return finished.stdout if code == 0 else finished.stderr
+
+
+FEW = (
+    *("--hidden", "8", "--steps", "60", "--warmup-steps", "30", "--batch-size", "8"),
+    *("--evaluation-episodes", "2", "--evaluate-every", "30", "--checkpoint-every", "30"),
+)
+
+
+@pytest.mark.slow
+def test_an_installed_package_from_the_list_to_the_report(installed, tmp_path):
+    """In a folder where nothing of it can be imported by chance."""
+    run = partial(prudent_process, installed, tmp_path)
+    listed = run("list")
+    assert "  td3-lag " in listed
+    assert "[prudent-td3 0.1.0]" in listed
+    assert "--policy-delay" in run("train", "td3-lag", "--task", "pump", "--help")
+    run("train", "td3-lag", "--task", "pump", "--out", "run", "--policy-delay", "3", *FEW)
+    run("resume", "run", "--steps", "90")
+    settings = json.loads((tmp_path / "run" / "run.json").read_text())["run"]
+    assert (settings["config"]["policy_delay"], settings["schedule"]["steps"]) == (3, 90)
+    found = json.loads(run("evaluate", "run", "--episodes", "3", "--json"))
+    assert (found["step"], len(found["evaluation"]["costs"])) == (90, 3)
+    run("diagnose", "run", "--episodes", "2")
+    run("export", "run", "policy.safetensors")
+    policy = prudent.load_exported(tmp_path / "policy.safetensors")
+    assert 0.0 <= float(policy([0.3])[0]) <= 2.0
+    run("train", "cal", "--task", "pump", "--out", "cal", *FEW)
+    table = run("report", "run", "cal")
+    assert "td3-lag" in table
+    assert "cal" in table
+    run("sweep", "--tasks", "pump", "--algorithms", "td3-lag", "--policy-delay", "1", "2",
+        "--steps", "30", "--warmup-steps", "30", "--hidden", "8", "--jobs", "2")  # fmt: skip
+    assert len(list((tmp_path / "runs" / "pump" / "td3-lag").glob("*/seed-0/run.json"))) == 2
+    run(
+        *("train", "ppo", "--task", "pump", "--environments", "2", "--asynchronous", "--out"),
+        *("on-policy", "--epoch-steps", "100", "--steps", "100", "--passes", "1"),
+    )
+
+
+@pytest.mark.slow
+def test_without_the_package_its_runs_say_what_is_missing(installed, tmp_path):
+    prudent_process(
+        installed, tmp_path, "train", "td3-lag", "--task", "orbit", "--out", "run", *FEW
+    )
+    told = prudent_process(tmp_path / "nowhere", tmp_path, "resume", "run", code=1)
+    assert told.startswith("prudent: run/run.json: its algorithm 'td3-lag' is not known here;")
+    assert told.count("\n") == 1
+    assert "td3-lag" in prudent_process(tmp_path / "nowhere", tmp_path, "report", "run")
+
+
+SCRIPT_WITH_A_TASK = """
+import gymnasium, numpy as np, prudent
+
+class Still(gymnasium.Env):
+    observation_space = action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float64)
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(1), {}
+    def step(self, action):
+        return np.zeros(1), -float(action[0]) ** 2, False, False, {"cost": 1.0}
+
+def make(render_mode=None):
+    return Still()
+
+if __name__ == "__main__":
+    constraint = prudent.Constraint(5.0, discounted=False)
+    prudent.register_task(prudent.Task("still", make, 5, constraint, "stands still"))
+    prudent.train("ppo", task="still", environments=2, asynchronous=True, epoch_steps=20, steps=20,
+                  passes=1, out="run", quiet=True)
+"""
+
+
+@pytest.mark.slow
+def test_environments_of_a_script_s_task_have_processes_of_their_own(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT_WITH_A_TASK)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "script.py"], cwd=tmp_path, env=environment, check=True)
+    told = prudent_process(tmp_path / "nowhere", tmp_path, "resume", "run", code=1)
+    assert told.startswith("prudent: the run's environment is still, neither one of the tasks")

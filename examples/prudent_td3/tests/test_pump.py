@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
-from prudent_td3.pump import BUDGET, HORIZON, PUMP, Pump, best_return, delivered
-from prudent_td3.td3_lag import TD3_LAG
+from prudent_td3.pump import BUDGET, HORIZON, Pump, best_return, delivered
 
 import prudent
 
@@ -42,12 +41,6 @@ def test_constant_power_is_best_and_nothing_beats_the_bound():
 
 @pytest.mark.slow
 def test_td3_lag_comes_to_the_known_optimum(tmp_path):
-    for thing, known, register in (
-        (TD3_LAG, prudent.ALGORITHMS, prudent.register_algorithm),
-        (PUMP, prudent.TASKS, prudent.register_task),
-    ):
-        if thing.name not in known:  # where the package is not installed
-            register(thing)
     last = []
     result = prudent.train(
         "td3-lag", task="pump", out=tmp_path / "run", quiet=True, callbacks=[last.append]

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 from gymnasium.spaces import Box
-from prudent_td3.td3_lag import TD3_LAG, TD3LagConfig, td3_lag
+from prudent_td3.td3_lag import TD3LagConfig, td3_lag
 
 import prudent
 from prudent.pieces.types import Minibatches, Spec, Transition
@@ -237,8 +237,6 @@ class OneStep(gymnasium.Env):
     ("budget", "action", "price"), [(0.75, -0.25, 1.5), (5.0, 0.5, 0.0)], ids=["active", "slack"]
 )
 def test_the_answer_of_one_step_is_found(budget, action, price, tmp_path):
-    if TD3_LAG.name not in prudent.ALGORITHMS:  # where the package is not installed
-        prudent.register_algorithm(TD3_LAG)
     prices = []
     result = prudent.train(
         "td3-lag",
