@@ -299,7 +299,7 @@ def test_the_command_line_lists_and_explains_them(example, monkeypatch, capsys):
     shown = capsys.readouterr().out
     assert "--policy-delay" in shown
     assert "Updates of the critics" in shown
-    assert "4000" in shown  # its preset for this task
+    assert "6000" in shown  # its preset for this task
 
 
 def test_a_broken_package_costs_one_line_of_the_list(offer, monkeypatch, capsys):

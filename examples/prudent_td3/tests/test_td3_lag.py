@@ -26,6 +26,7 @@ CONFIG = TD3LagConfig(
     discount=0.97,
     cost_discount=0.9,
     target_rate=0.1,
+    policy_learning_rate=2e-3,
     target_noise=0.4,
     multiplier_learning_rate=0.05,
 )
@@ -119,7 +120,7 @@ def transcribed(state, batch, noise, config):
         at_input += backward(new["costs"][0][0], cost_tape, price * ones)[1]
         at_raw = at_input[:, 3:] * scale * (1 - np.tanh(raw) ** 2)
         gradients, _ = backward(state["policy"][0], policy_tape, at_raw)
-        new["policy"] = adam(state["policy"], gradients, config.learning_rate)
+        new["policy"] = adam(state["policy"], gradients, config.policy_learning_rate)
         rate = config.target_rate
         new["old_policy"] = towards(state["old_policy"], new["policy"][0], rate)
         for name in ("rewards", "costs"):
