@@ -451,3 +451,19 @@ def test_environments_of_a_script_s_task_have_processes_of_their_own(tmp_path):
     subprocess.run([sys.executable, "script.py"], cwd=tmp_path, env=environment, check=True)
     told = prudent_process(tmp_path / "nowhere", tmp_path, "resume", "run", code=1)
     assert told.startswith("prudent: the run's environment is still, neither one of the tasks")
+
+
+@pytest.mark.slow
+def test_environments_of_the_current_folder_have_processes_of_their_own(tmp_path):
+    """As an installed `prudent` has it, whose own path does not begin with the current folder."""
+    (tmp_path / "script.py").write_text(SCRIPT_WITH_A_TASK)
+    subprocess.run(
+        [
+            *(sys.executable, "-P", "-m", "prudent", "train", "ppo", "--env", "script:make"),
+            *("--budget", "5", "--horizon", "5", "--environments", "2", "--asynchronous"),
+            *("--epoch-steps", "20", "--steps", "20", "--passes", "1", "--out", "run"),
+        ],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        cwd=tmp_path,
+        check=True,
+    )
