@@ -76,6 +76,11 @@ class Registry(Mapping[str, Thing]):
         self._known[name] = Registered(thing, source)
         return thing
 
+    def forget(self, name: str) -> None:
+        """Undo what a script has registered."""
+        if name in self._known and self._known[name].source == SCRIPT:
+            del self._known[name]
+
     def find(self, name: str) -> Thing:
         if name not in self:
             raise NotKnown(f"no {self.what} {name!r}; there is: {', '.join(self)}")

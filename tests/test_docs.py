@@ -42,13 +42,25 @@ def test_every_algorithm_is_listed(page):
     assert set(ALGORITHMS) <= listed
 
 
+@pytest.mark.parametrize(
+    "path", ["pyproject.toml", "prudent_td3/td3_lag.py", "prudent_td3/pump.py"]
+)
+def test_the_page_on_extending_shows_the_example_as_it_is(path):
+    path = f"examples/prudent_td3/{path}"
+    page = (DOCS / "extending.md").read_text()
+    shown = re.search(
+        rf"^`{re.escape(path)}`:\n\n```\w+\n(.*?)^```$", page, re.DOTALL | re.MULTILINE
+    )
+    assert shown[1] == (DOCS.parent / path).read_text()
+
+
 def test_the_example_algorithm_learns(tmp_path, monkeypatch):
     code = re.search(r"```python\n(.*?)```", (DOCS / "extending.md").read_text(), re.DOTALL)[1]
     (tmp_path / "td3_lag.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
     entry = import_module("td3_lag").TD3_LAG
     assert list(entry.presets(TASKS["hopper-velocity"])) == ["paper", "matched", "default"]
-    steps = several_steps(entry.build, entry.config())
+    steps = several_steps(entry.build, entry.config(policy_delay=1))
     before, after = (float(state.multiplier.parameter) for state in (steps.before, steps.after))
     # By its rate times the mean violation, over two updates.
     assert after - before == pytest.approx(2e-3 * float(steps.metrics["violation"]), rel=1e-4)

@@ -21,7 +21,6 @@ from prudent.tasks.adapter import (
     UnsupportedEnvironment,
     open_environment,
     open_several,
-    shares_environment,
 )
 from prudent.tasks.custom import find_task
 from prudent.tasks.navigation.course import Objects
@@ -123,20 +122,6 @@ def test_what_nobody_holds_any_more_is_not_in_use():
     assert key not in adapter._SEEN
 
 
-def test_sharing_is_found_by_making_two():
-    made = []
-
-    def make():
-        made.append(Overwriting())
-        return made[-1]
-
-    assert not shares_environment(task_of(make))
-    assert [env.closed for env in made] == [1, 1]
-    env = Overwriting()
-    assert shares_environment(task_of(lambda: env))
-    assert env.closed == 1
-
-
 def test_one_is_opened_where_there_is_only_one():
     env = Overwriting()
     (only,) = open_several(task_of(lambda: env), 3)
@@ -167,7 +152,6 @@ def test_an_environment_or_a_function_that_returns_it_stays_its_owners():
     for given in (env, lambda: env):
         task = find_task("theirs", given, budget=3.0, horizon=10)
         assert task.shared
-        assert shares_environment(task)
         adapter.probe(task)
         assert open_environment(task).reset(0).tolist() == [0.0, 0.0]
         gc.collect()

@@ -306,25 +306,6 @@ def is_same_environment(first: Any, second: Any) -> bool:
     return first is second or innermost(first) is innermost(second)
 
 
-def shares_environment(task: Task) -> bool:
-    """Whether the task has only one environment, which it hands out again and again.
-
-    Makes two to see that, unless the task says so; afterwards each of them is closed, once.
-    """
-    if task.shared:
-        return True
-    first = task.make()
-    shared = False
-    try:
-        second = task.make()
-        shared = is_same_environment(first, second)
-        if not shared:
-            second.close()
-    finally:
-        first.close()
-    return shared
-
-
 def probe(task: Task, steps: int = 2) -> None:
     """Take a few steps in a throw-away environment, so that a missing cost, a wrong shape or a NaN
     is found before any training.

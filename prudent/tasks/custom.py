@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from numbers import Real
+from pathlib import Path
 from typing import Any, NamedTuple, SupportsIndex
 
 import gymnasium
@@ -144,7 +145,7 @@ def _named(name: str) -> str | Callable[..., Any]:
     found = None
     if colon:
         try:
-            with _current_folder_importable():
+            with current_folder_importable():
                 found = getattr(importlib.import_module(module), attribute, None)
         except ImportError as error:
             raise ValueError(f"{name}: cannot be imported ({error})") from None
@@ -171,8 +172,15 @@ def _registered(gymnasium_id: str) -> Source:
     return Source(partial(gymnasium.make, gymnasium_id), limit, shared=False)
 
 
+def is_of_current_folder(name: str) -> bool:
+    """Whether `module:callable` was found there, where another process would not look."""
+    top = sys.modules.get(name.rpartition(":")[0].partition(".")[0])
+    place = getattr(top, "__file__", None)
+    return place is not None and Path.cwd() in Path(place).resolve().parents
+
+
 @contextmanager
-def _current_folder_importable() -> Iterator[None]:
+def current_folder_importable() -> Iterator[None]:
     """As with `python -m`: a console script does not look there."""
     sys.path.insert(0, "")
     try:

@@ -7,6 +7,7 @@ reports, `infos` holds "cost", "reward_continues" and "cost_continues", one of e
 
 import multiprocessing
 import signal
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,7 @@ from prudent.tasks.adapter import (
     open_environment,
     open_several,
 )
+from prudent.tasks.custom import current_folder_importable, is_of_current_folder
 from prudent.tasks.task import Task
 
 
@@ -122,11 +124,13 @@ def open_vector(
         return InTurn(task, count)
     if task.shared:
         raise only_one(task, "which cannot go to other processes; choose asynchronous=False")
-    return AsyncVectorEnv(
-        [partial(in_a_process, task)] * count,
-        context="spawn",  # a process in which JAX runs must not be forked
-        autoreset_mode=AutoresetMode.DISABLED,
-    )
+    # Processes that are started look for modules where this one does at that moment.
+    with current_folder_importable() if is_of_current_folder(task.name) else nullcontext():
+        return AsyncVectorEnv(
+            [partial(in_a_process, task)] * count,
+            context="spawn",  # a process in which JAX runs must not be forked
+            autoreset_mode=AutoresetMode.DISABLED,
+        )
 
 
 def only_one(task: Task, complaint: str) -> SharedEnvironment:

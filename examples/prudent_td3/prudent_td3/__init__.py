@@ -1,0 +1,1 @@
+"""A constrained TD3 (`td3_lag`) and a task (`pump`), which prudent finds by their entry points."""

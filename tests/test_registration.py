@@ -1,0 +1,469 @@
+"""Algorithms and tasks of other people: a script's, and an installed package's."""
+
+import json
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from importlib.metadata import EntryPoint
+from inspect import signature
+from pathlib import Path
+
+import foreign
+import pytest
+from prudent_td3.pump import PUMP
+from prudent_td3.td3_lag import TD3_LAG
+from test_cli import prudent_command
+
+import prudent
+from prudent import registration
+from prudent.algorithms import ALGORITHMS
+from prudent.algorithms.entry import RESERVED, check_entry
+from prudent.algorithms.sac_pid import SAC_PID, SACPIDConfig
+from prudent.cli import TrainOptions
+from prudent.completion import candidates
+from prudent.configs import OffPolicyConfig, OnPolicySchedule
+from prudent.experiments.grid import Grid, expand
+from prudent.registration import SCRIPT, NotKnown, Offer, Registry, Unusable
+from prudent.tasks import TASKS
+from prudent.tasks.adapter import UnsupportedEnvironment, open_environment
+from prudent.tasks.task import check_task
+
+ROOT = Path(prudent.__file__).parents[1]
+SMALL = {
+    "hidden": (4,), "steps": 40, "warmup_steps": 12, "batch_size": 8, "evaluate_every": 20,
+    "checkpoint_every": 20, "evaluation_episodes": 2, "replay_capacity": 100,
+}  # fmt: skip
+
+
+@pytest.fixture
+def offer(monkeypatch):
+    """Offers things as an installed package would, and forgets what a test registers."""
+    there = defaultdict(dict)
+
+    def add(group, name, value, package="theirs 1.0"):
+        offers = there[group].setdefault(name, [])
+        offers.append(Offer(EntryPoint(name, value, group), package))
+
+    monkeypatch.setattr(registration, "offers_in", lambda group: there[group])
+    for registry in (ALGORITHMS, TASKS):
+        monkeypatch.setattr(registry, "_known", dict(registry._known))
+    return add
+
+
+@pytest.fixture
+def example(offer):
+    offer("prudent.algorithms", "td3-lag", "prudent_td3.td3_lag:TD3_LAG")
+    offer("prudent.tasks", "pump", "prudent_td3.pump:PUMP")
+
+
+# A registry.
+
+
+def test_a_name_is_there_without_its_package_being_imported(offer):
+    offer("prudent.algorithms", "far", "no_such_module:ENTRY")
+    assert "far" in ALGORITHMS
+    assert [*ALGORITHMS][-1] == "far"
+    assert len(ALGORITHMS) == len([*ALGORITHMS])
+    with pytest.raises(Unusable, match=r"'far' of theirs 1.0 cannot be used \(ModuleNotFoundError"):
+        ALGORITHMS["far"]
+    assert ALGORITHMS["cal"].name == "cal"
+    with pytest.raises(KeyError):
+        ALGORITHMS["nobody"]
+    assert ALGORITHMS.get("nobody") is None
+
+
+def test_a_package_s_entry_is_the_object_it_names(example):
+    assert ALGORITHMS["td3-lag"] is TD3_LAG
+    assert ALGORITHMS.source("td3-lag") == "theirs 1.0"
+    assert ALGORITHMS.source("cal") == "prudent"
+
+
+def test_the_same_object_may_be_registered_twice_and_another_may_not(offer):
+    assert prudent.register_algorithm(TD3_LAG) is TD3_LAG
+    prudent.register_algorithm(TD3_LAG)
+    assert ALGORITHMS.source("td3-lag") == SCRIPT
+    again = TD3_LAG._replace(summary="another")
+    with pytest.raises(ValueError, match="there is algorithm 'td3-lag' already, of this script"):
+        prudent.register_algorithm(again)
+    prudent.register_algorithm(again, replace=True)
+    assert ALGORITHMS["td3-lag"] is again
+    for name in ("td3-lag", "cal", "nobody"):
+        ALGORITHMS.forget(name)
+    assert "td3-lag" not in ALGORITHMS
+    assert "cal" in ALGORITHMS
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+def test_a_name_of_ours_is_ours(replaces, offer):
+    with pytest.raises(ValueError, match="there is algorithm 'cal' already, of prudent"):
+        prudent.register_algorithm(TD3_LAG._replace(name="cal"), replace=replaces)
+    with pytest.raises(ValueError, match="there is task 'orbit' already, of prudent"):
+        prudent.register_task(replace(PUMP, name="orbit"), replace=replaces)
+
+
+def test_a_script_does_not_shadow_an_installed_package(example):
+    with pytest.raises(ValueError, match=r"theirs 1.0 offers it by an entry point"):
+        prudent.register_algorithm(TD3_LAG._replace(summary="another"))
+
+
+def test_two_packages_with_one_name_are_refused(offer):
+    offer("prudent.tasks", "pump", "prudent_td3.pump:PUMP")
+    offer("prudent.tasks", "pump", "prudent_td3.pump:PUMP", "others 2.0")
+    with pytest.raises(Unusable, match=r"'pump' is offered by theirs 1.0 and others 2.0; uninstal"):
+        TASKS["pump"]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("prudent_td3.td3_lag:NOTHING", "AttributeError"),
+        ("prudent_td3.td3_lag:TD3LagConfig", "a prudent.Entry is needed, not a type"),
+        ("prudent_td3.pump:PUMP", "leads to one that is named 'pump'"),
+        ("prudent_td3.td3_lag:TD3_LAG", "leads to one that is named 'td3-lag'"),
+        ("not a value", "cannot be used"),
+    ],
+)
+def test_what_an_entry_point_may_not_lead_to(value, said, offer):
+    offer("prudent.algorithms", "mine", value)
+    with pytest.raises(Unusable, match=said) as refused:
+        ALGORITHMS["mine"]
+    assert "\n" not in str(refused.value)
+
+
+def test_a_module_that_ends_the_process_or_registers_itself_is_only_unusable(
+    offer, tmp_path, monkeypatch
+):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "leaving.py").write_text("import sys\nsys.exit('bye\\nbye')\n")
+    offer("prudent.algorithms", "leaving", "leaving:ENTRY")
+    with pytest.raises(Unusable, match=r"\(SystemExit: bye bye\)"):
+        ALGORITHMS["leaving"]
+    (tmp_path / "eager.py").write_text(
+        "import prudent\nfrom dataclasses import replace\nfrom prudent_td3.pump import PUMP\n"
+        "EAGER = prudent.register_task(replace(PUMP, name='eager'))\n"
+    )
+    offer("prudent.tasks", "eager", "eager:EAGER")
+    with pytest.raises(Unusable, match="which needs no registering besides"):
+        TASKS["eager"]
+
+
+@pytest.mark.parametrize("name", ["", "../up", "-option", "a b", "a\nb", "mod:make", None, 3])
+def test_names_are_words(name, offer):
+    with pytest.raises(ValueError, match="a name is letters, digits"):
+        prudent.register_algorithm(TD3_LAG._replace(name=name))
+    if name != "mod:make":
+        with pytest.raises(ValueError, match="a name is letters, digits"):
+            prudent.register_task(replace(PUMP, name=name))
+
+
+# What is registered.
+
+
+@dataclass(frozen=True)
+class Clashing(OffPolicyConfig):
+    steps: int = 3
+    budget: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bare(OffPolicyConfig):
+    size: int
+
+
+class Undecorated(OffPolicyConfig):
+    size: int = 3
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"schedule": dict}, "neither OffPolicySchedule nor OnPolicySchedule"),
+        ({"schedule": OnPolicySchedule}, "no class that extends OnPolicyConfig"),
+        ({"config": dict}, "no class that extends OffPolicyConfig"),
+        ({"config": SACPIDConfig()}, "no class that extends OffPolicyConfig"),
+        ({"build": None}, "build and presets must be functions"),
+        ({"presets": {}}, "build and presets must be functions"),
+        ({"config": Clashing}, "settings budget, steps have names that every run uses"),
+        ({"config": Bare}, "settings size have no default"),
+        ({"config": Undecorated}, "Undecorated is no dataclass itself"),
+    ],
+)
+def test_an_entry_that_cannot_be_one_is_refused(wrong, said):
+    with pytest.raises(ValueError, match=f"algorithm 'sac-pid': .*{said}"):
+        check_entry(SAC_PID._replace(**wrong))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"make": None}, "make is a NoneType"),
+        ({"horizon": 0}, "the horizon is 0"),
+        ({"horizon": 1.5}, "the horizon is 1.5"),
+        ({"horizon": True}, "the horizon is True"),
+        ({"constraint": 25.0}, "the constraint is a float; a prudent.Constraint is needed"),
+        ({"constraint": prudent.Constraint(float("nan"), False)}, "the budget is nan"),
+        ({"constraint": prudent.Constraint("25", False)}, "the budget is '25'"),
+        ({"name": "Pendulum-v1"}, "the id of a Gymnasium environment"),
+    ],
+)
+def test_a_task_that_cannot_be_one_is_refused(wrong, said):
+    with pytest.raises(ValueError, match=said):
+        check_task(replace(PUMP, **wrong))
+    for other in (None, "pump", foreign.make):
+        with pytest.raises(ValueError, match=r"a prudent.Task is needed, not a"):
+            check_task(other)
+
+
+def test_reserved_names_are_those_that_training_takes():
+    ours = {field.name for field in fields(TrainOptions)} - {"config", "schedule"}
+    assert ours | (signature(prudent.train).parameters.keys() - {"values"}) == RESERVED
+
+
+@pytest.mark.parametrize("presets", [{}, None, ["default"]])
+def test_presets_that_are_none_are_refused(presets, offer):
+    prudent.register_algorithm(TD3_LAG._replace(presets=lambda task: presets))
+    with pytest.raises(ValueError, match="td3-lag has no preset for task orbit: its presets are"):
+        prudent.train("td3-lag", task="orbit")
+
+
+def test_what_a_task_makes_must_be_an_environment():
+    with pytest.raises(UnsupportedEnvironment, match="pump: make returned None, no environment"):
+        open_environment(replace(PUMP, make=lambda: None))
+
+
+# What can be done with them.
+
+
+def test_a_registered_algorithm_and_task_are_used_as_ours(offer, tmp_path):
+    prudent.register_algorithm(TD3_LAG)
+    prudent.register_task(PUMP)
+    folder = tmp_path / "run"
+    result = prudent.train("td3-lag", task="pump", out=folder, quiet=True, **SMALL)
+    assert len(result.evaluation["returns"]) == 2
+    assert json.loads((folder / "run.json").read_text())["run"]["task"] == "pump"
+    prudent.resume(folder, steps=60, quiet=True)
+    policy, exported = prudent.load(folder), prudent.export(folder, tmp_path / "p.safetensors")
+    assert exported([0.3]) == pytest.approx(policy([0.3]), abs=1e-5)
+    assert len(prudent.evaluate(folder, episodes=3)["evaluation"]["costs"]) == 3
+    other = prudent.train("cal", task="pump", out=tmp_path / "cal", quiet=True, **SMALL)
+    assert other.folder == tmp_path / "cal"
+    begun = prudent.train(
+        "td3-lag", task="pump", out=tmp_path / "next", quiet=True, init_from=folder, **SMALL
+    )
+    assert begun.folder == tmp_path / "next"
+    # Other processes would not find them.
+    for grid in (Grid(["pump"], ["cal"]), Grid(["orbit"], ["td3-lag"])):
+        with pytest.raises(ValueError, match=r"to this script alone, .* install it as a pack"):
+            expand(grid)
+
+
+def test_runs_of_an_algorithm_or_task_that_is_not_here_say_how_to_get_it(offer, tmp_path):
+    for algorithm, task in (("td3-lag", "orbit"), ("cal", "pump")):
+        with pytest.MonkeyPatch.context() as here:
+            for registry in (ALGORITHMS, TASKS):
+                here.setattr(registry, "_known", dict(registry._known))
+            prudent.register_algorithm(TD3_LAG)
+            prudent.register_task(PUMP)
+            prudent.train(algorithm, task=task, out=tmp_path / algorithm, quiet=True, **SMALL)
+    with pytest.raises(NotKnown, match=r"algorithm 'td3-lag' is not known here; register it first"):
+        prudent.resume(tmp_path / "td3-lag")
+    with pytest.raises(ValueError, match=r"environment is pump, .* \(prudent.register_task\), or "):
+        prudent.evaluate(tmp_path / "cal")
+    offer("prudent.algorithms", "td3-lag", "no_such_module:TD3_LAG")
+    with pytest.raises(Unusable, match=r"run.json: algorithm 'td3-lag' of theirs 1.0 cannot"):
+        prudent.evaluate(tmp_path / "td3-lag")
+
+
+def test_a_grid_has_those_of_installed_packages(example):
+    planned = expand(Grid(["pump", "orbit"], ["td3-lag", "cal"], seeds=[0]))
+    assert [(p.run.task, p.run.algorithm, p.run.preset) for p in planned] == [
+        ("pump", "td3-lag", "default"), ("pump", "cal", "default"),
+        ("orbit", "td3-lag", "default"), ("orbit", "cal", "default"),
+    ]  # fmt: skip
+
+
+def test_the_command_line_lists_and_explains_them(example, monkeypatch, capsys):
+    prudent_command(monkeypatch, "list")
+    told = capsys.readouterr()
+    assert "  td3-lag    TD3: a deterministic policy" in told.out
+    assert "[theirs 1.0]" in told.out
+    assert "  pump " in told.out
+    assert told.err == ""
+    with pytest.raises(SystemExit) as stop:
+        prudent_command(monkeypatch, "train", "td3-lag", "--task", "pump", "--help")
+    assert not stop.value.code
+    shown = capsys.readouterr().out
+    assert "--policy-delay" in shown
+    assert "Updates of the critics" in shown
+    assert "6000" in shown  # its preset for this task
+
+
+def test_a_broken_package_costs_one_line_of_the_list(offer, monkeypatch, capsys):
+    offer("prudent.algorithms", "broken", "no_such_module:ENTRY")
+    offer("prudent.algorithms", "cal", "prudent_td3.td3_lag:TD3_LAG")
+    offer("prudent.tasks", "pump", "prudent_td3.pump:PUMP")
+    prudent_command(monkeypatch, "list")
+    told = capsys.readouterr()
+    assert "  cal " in told.out
+    assert "  pump " in told.out
+    assert "broken" not in told.out
+    assert sorted(told.err.splitlines()) == [
+        "prudent: algorithm 'broken' of theirs 1.0 cannot be used (ModuleNotFoundError: No module "
+        "named 'no_such_module')",
+        "prudent: algorithm 'cal' is ours; that of theirs 1.0 is unused",
+    ]
+    with pytest.raises(SystemExit, match=r"prudent: algorithm 'broken' of theirs 1.0 cannot"):
+        prudent_command(monkeypatch, "train", "broken", "--task", "orbit")
+
+
+def test_the_shell_completes_them(example):
+    assert "td3-lag" in candidates(["train", ""])
+    assert candidates(["train", "td3-lag", "--task", "pu"]) == ["pump"]
+    assert candidates(["train", "td3-lag", "--task", "pump", "--policy-d"]) == ["--policy-delay"]
+    assert candidates(["train", "td3-lag", "--task", "pump", "--preset", ""]) == ["default"]
+    assert candidates(["sweep", "--algorithms", "td"]) == ["td3-lag"]
+
+
+def test_help_of_ours_imports_no_package(offer, monkeypatch, capsys):
+    offer("prudent.algorithms", "far", "no_such_module:ENTRY")
+    for words in (["--help"], ["train", "--help"], ["train", "cal", "--task", "orbit", "--help"]):
+        with suppress(SystemExit):
+            prudent_command(monkeypatch, *words)
+        assert capsys.readouterr().err == ""
+
+
+def test_a_registry_of_one_s_own_kind():
+    registry = Registry("thing", "no.such.group", lambda thing: None)
+    registry.register(PUMP)
+    assert dict(registry) == {"pump": PUMP}
+    with pytest.raises(NotKnown, match="no thing 'other'; there is: pump"):
+        registry.find("other")
+
+
+# From end to end, in processes of their own.
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """The example package, built and installed into a folder of its own, without a network."""
+    target = tmp_path_factory.mktemp("installed")
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
+            *("--no-index", "--no-deps", "--no-build-isolation", "--target", str(target)),
+            str(ROOT / "examples" / "prudent_td3"),
+        ],
+        check=True,
+    )
+    return target
+
+
+def prudent_process(installed, folder, *words, code=0):
+    finished = subprocess.run(
+        [sys.executable, "-m", "prudent", *map(str, words)],
+        env={**os.environ, "PYTHONPATH": f"{installed}{os.pathsep}{ROOT}"},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    assert finished.returncode == code, finished.stderr
+    return finished.stdout if code == 0 else finished.stderr
+
+
+FEW = (
+    *("--hidden", "8", "--steps", "60", "--warmup-steps", "30", "--batch-size", "8"),
+    *("--evaluation-episodes", "2", "--evaluate-every", "30", "--checkpoint-every", "30"),
+)
+
+
+@pytest.mark.slow
+def test_an_installed_package_from_the_list_to_the_report(installed, tmp_path):
+    """In a folder where nothing of it can be imported by chance."""
+    run = partial(prudent_process, installed, tmp_path)
+    listed = run("list")
+    assert "  td3-lag " in listed
+    assert "[prudent-td3 0.1.0]" in listed
+    assert "--policy-delay" in run("train", "td3-lag", "--task", "pump", "--help")
+    run("train", "td3-lag", "--task", "pump", "--out", "run", "--policy-delay", "3", *FEW)
+    run("resume", "run", "--steps", "90")
+    settings = json.loads((tmp_path / "run" / "run.json").read_text())["run"]
+    assert (settings["config"]["policy_delay"], settings["schedule"]["steps"]) == (3, 90)
+    found = json.loads(run("evaluate", "run", "--episodes", "3", "--json"))
+    assert (found["step"], len(found["evaluation"]["costs"])) == (90, 3)
+    run("diagnose", "run", "--episodes", "2")
+    run("export", "run", "policy.safetensors")
+    policy = prudent.load_exported(tmp_path / "policy.safetensors")
+    assert 0.0 <= float(policy([0.3])[0]) <= 2.0
+    run("train", "cal", "--task", "pump", "--out", "cal", *FEW)
+    table = run("report", "run", "cal")
+    assert "td3-lag" in table
+    assert "cal" in table
+    run("sweep", "--tasks", "pump", "--algorithms", "td3-lag", "--policy-delay", "1", "2",
+        "--steps", "30", "--warmup-steps", "30", "--hidden", "8", "--jobs", "2")  # fmt: skip
+    assert len(list((tmp_path / "runs" / "pump" / "td3-lag").glob("*/seed-0/run.json"))) == 2
+    run(
+        *("train", "ppo", "--task", "pump", "--environments", "2", "--asynchronous", "--out"),
+        *("on-policy", "--epoch-steps", "100", "--steps", "100", "--passes", "1"),
+    )
+
+
+@pytest.mark.slow
+def test_without_the_package_its_runs_say_what_is_missing(installed, tmp_path):
+    prudent_process(
+        installed, tmp_path, "train", "td3-lag", "--task", "orbit", "--out", "run", *FEW
+    )
+    told = prudent_process(tmp_path / "nowhere", tmp_path, "resume", "run", code=1)
+    assert told.startswith("prudent: run/run.json: its algorithm 'td3-lag' is not known here;")
+    assert told.count("\n") == 1
+    assert "td3-lag" in prudent_process(tmp_path / "nowhere", tmp_path, "report", "run")
+
+
+SCRIPT_WITH_A_TASK = """
+import gymnasium, numpy as np, prudent
+
+class Still(gymnasium.Env):
+    observation_space = action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float64)
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(1), {}
+    def step(self, action):
+        return np.zeros(1), -float(action[0]) ** 2, False, False, {"cost": 1.0}
+
+def make(render_mode=None):
+    return Still()
+
+if __name__ == "__main__":
+    constraint = prudent.Constraint(5.0, discounted=False)
+    prudent.register_task(prudent.Task("still", make, 5, constraint, "stands still"))
+    prudent.train("ppo", task="still", environments=2, asynchronous=True, epoch_steps=20, steps=20,
+                  passes=1, out="run", quiet=True)
+"""
+
+
+@pytest.mark.slow
+def test_environments_of_a_script_s_task_have_processes_of_their_own(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT_WITH_A_TASK)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "script.py"], cwd=tmp_path, env=environment, check=True)
+    told = prudent_process(tmp_path / "nowhere", tmp_path, "resume", "run", code=1)
+    assert told.startswith("prudent: the run's environment is still, neither one of the tasks")
+
+
+@pytest.mark.slow
+def test_environments_of_the_current_folder_have_processes_of_their_own(tmp_path):
+    """As an installed `prudent` has it, whose own path does not begin with the current folder."""
+    (tmp_path / "script.py").write_text(SCRIPT_WITH_A_TASK)
+    subprocess.run(
+        [
+            *(sys.executable, "-P", "-m", "prudent", "train", "ppo", "--env", "script:make"),
+            *("--budget", "5", "--horizon", "5", "--environments", "2", "--asynchronous"),
+            *("--epoch-steps", "20", "--steps", "20", "--passes", "1", "--out", "run"),
+        ],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        cwd=tmp_path,
+        check=True,
+    )
