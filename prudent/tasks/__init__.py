@@ -3,11 +3,12 @@
 from prudent.registration import OURS, Registry
 from prudent.tasks.navigation import NAVIGATION_TASKS
 from prudent.tasks.orbit import ORBIT
+from prudent.tasks.skid import SKID_TASKS
 from prudent.tasks.task import Task, check_task
 from prudent.tasks.velocity import VELOCITY_TASKS
 
 TASKS: Registry[Task] = Registry("task", "prudent.tasks", check_task)
-for _task in (ORBIT, *VELOCITY_TASKS, *NAVIGATION_TASKS):
+for _task in (ORBIT, *SKID_TASKS, *VELOCITY_TASKS, *NAVIGATION_TASKS):
     TASKS.register(_task, OURS)
 
 
