@@ -43,7 +43,7 @@ def sampling_rate(
 def per_second(work: Callable[[], None], seconds: float) -> float:
     """Transitions of the quickest tenth of calls: others share the machine."""
     work()
-    times = []
+    times: list[float] = []
     until = perf_counter() + seconds
     while perf_counter() < until or len(times) < 10:
         began = perf_counter()
