@@ -219,6 +219,8 @@ def learn_week(folder: Path, plan: Plan, name: str, week: int) -> None:
     with only_writer(home):
         if record_file(folder, name, week).exists():
             return
+        if week > 1 and name != CLONING:
+            calibrate(folder, plan, name, week - 1)  # while its critics are still there
         history = history_of(plan, folder, name, week)
         built = build(plan, name, scale_of(folder))
         if name == CLONING:

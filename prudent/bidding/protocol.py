@@ -73,6 +73,9 @@ def run_protocol(
             if not results_file(folder, week).exists():
                 run_week(site, week)
             write_report(folder, plan)
+        # Those of earlier weeks were made when the next update began.
+        learn(site, plan.algorithms, plan.weeks, calibrating=True)
+        write_report(folder, plan)
 
 
 def run_week(site: Site, week: int) -> None:
@@ -82,7 +85,6 @@ def run_week(site: Site, week: int) -> None:
         learn(site, [CLONING], 1)  # it is fitted once, to the incumbent
     policies = [str(policy_file(folder, name, week)) for name in plan.algorithms]
     seconds = deploy(site, folder / "data", week, [*policies, INCUMBENT])
-    learn(site, plan.algorithms, week, calibrating=True)
     found = evaluate_arms(site, week)
     references = {name: evaluate_reference(site, name, week) for name in plan.references}
     content = {
@@ -90,7 +92,6 @@ def run_week(site: Site, week: int) -> None:
         "arms": found,
         "references": references,
         "training": {a: read_json(record_file(folder, a, week)) for a in plan.algorithms},
-        "calibration": {a: read_json(calibration_file(folder, a, week)) for a in plan.algorithms},
         "rows": read_json(folder / "data" / week_folder(week) / MANIFEST)["rows"],
         "simulation_seconds": seconds,
     }
@@ -120,9 +121,11 @@ def evaluate_incumbent(site: Site) -> None:
     write_atomically(path, (to_json({"week": 0, "arms": found}, indent=1) + "\n").encode())
 
 
-def measure(site: Site, data: Path, week: int, arms: Sequence[str]) -> dict[str, Any]:
+def measure(
+    site: Site, data: Path, week: int, arms: Sequence[str], parts_of: Path | None = None
+) -> dict[str, Any]:
     requests = site.world.requests_per_record
-    found = metrics.evaluate_week(data, week, arms, requests, site.plan.world_seed)
+    found = metrics.evaluate_week(data, week, arms, requests, site.plan.world_seed, parts_of)
     return {name: metrics.to_json(values) for name, values in found.items()}
 
 
@@ -153,7 +156,7 @@ def evaluate_reference(site: Site, name: str, week: int) -> dict[str, Any]:
         begin_reference(site.folder / "data", data, site.world.market == "meanfield")
         policy = str(policy_file(site.folder, CLONING, 1)) if name == CLONING else name
         deploy(site, data, week, [policy])
-        found = measure(site, data, week, [name])[name]
+        found = measure(site, data, week, [name], parts_of=site.folder / "data")[name]
         write_atomically(path, (to_json(found, indent=1) + "\n").encode())
         for rows in (data / week_folder(week)).glob("day-*/block-*.parquet"):
             rows.unlink()  # only ledgers are asked for again

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
-from prudent.bidding.plan import CONSTANTS, INCUMBENT, Plan, results_file
+from prudent.bidding.plan import CONSTANTS, INCUMBENT, Plan, calibration_file, results_file
 from prudent.bidding.schema import DAYS
 from prudent.bidding.world import preset as world_preset
 from prudent.files import write_atomically
@@ -56,7 +56,8 @@ def read_lines(folder: Path, plan: Plan) -> list[Line]:
         for name, found in results["arms"].items():
             kind = INCUMBENT if name == INCUMBENT else "algorithm"
             training = results.get("training", {}).get(name, {})
-            calibration = results.get("calibration", {}).get(name, {})
+            measured = calibration_file(folder, name, week)
+            calibration = read_json(measured) if measured.exists() else {}
             lines.append(Line(week, name, kind, found, training, calibration, results))
         references = results.get("references", {})
         for name, found in references.items():
@@ -164,11 +165,17 @@ def full_table(lines: Sequence[Line], plan: Plan) -> list[list[str]]:
                 number(multiplier),
                 *(number(line.calibration.get(n)) for n in ("conservative", "realised", "spread")),
                 number(line.training.get("train_seconds"), 0),
-                number(line.results.get("simulation_seconds"), 0),
-                str(line.results.get("rows", "-")),
+                *shared_world(line),
             ]
         )
     return rows
+
+
+def shared_world(line: Line) -> list[str]:
+    """Seconds and rows of the simulation that all arms had in common."""
+    if line.kind == "reference" or "rows" not in line.results:
+        return ["-", "-"]
+    return [number(line.results["simulation_seconds"], 0), str(line.results["rows"])]
 
 
 def number(found: Any, digits: int = 3) -> str:
