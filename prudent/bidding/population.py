@@ -83,14 +83,19 @@ def draw_structure(world: World, seed: int) -> Structure:
         category=normal((c, CATEGORY_SIZE)),
         segment_effect=world.segment_sd * normal((2, c, g)),
         hour_effect=world.hour_sd * normal((2, c, 24)),
-        segment_bias=world.segment_bias_sd * normal((c, g)),
-        hour_bias=world.hour_bias_sd * normal((c, 24)),
+        segment_bias=centred(world.segment_bias_sd * normal((c, g))),
+        hour_bias=centred(world.hour_bias_sd * normal((c, 24))),
         price=np.zeros(c),
         price_hour=world.price_hour_sd * normal((c, 24)),
         lift=0.0,
         ad=normal((c, AD_SIZE)),
         means=np.array(world.log_means) + np.array(world.category_sds) * normal((c, MEANS)),
     )
+
+
+def centred(bias: np.ndarray) -> np.ndarray:
+    """Without a common part, [C, ...]: that is `bias_mean`, whatever the seed."""
+    return bias - np.average(bias.mean(axis=1), weights=category_shares(len(bias)))
 
 
 def category_shares(count: int) -> np.ndarray:

@@ -1,8 +1,9 @@
 """A week of a world written to disk: one task per day and block, on any engine.
 
 A task is a pure function of the world, its place (week, day, block), the policies, and the ledgers
-of the days before it, and writes its files atomically, the ledger last. A task whose ledger is there
-and names it is done; so a killed simulation goes on where it was, and nothing is written twice.
+of the days before it, and writes its files atomically, the ledger last. A task whose ledger is
+there and names it is done; so a killed simulation goes on where it was, and nothing is written
+twice.
 """
 
 import os
@@ -24,7 +25,6 @@ from prudent.bidding.schema import DAYS, MANIFEST, WORLD, Policy
 from prudent.bidding.shards import Written, read_note, read_table, write_table
 from prudent.bidding.world import VERSION, World, world_hash
 from prudent.files import (
-    CannotWrite,
     canonical_json,
     checksum,
     only_writer,
@@ -203,11 +203,11 @@ def mean_field(
     world: World, category: np.ndarray, tables: Sequence[dict[str, np.ndarray]]
 ) -> np.ndarray:
     """Eta times log of the mean k of each category."""
-    totals = [
+    k_sum, rows = (
         np.bincount(category, np.concatenate([t[name] for t in tables]), world.categories)
         for name in ("k_sum", "rows")
-    ]
-    mean = np.divide(*totals, out=np.ones(world.categories), where=totals[1] > 0)
+    )
+    mean = np.divide(k_sum, rows, out=np.ones(world.categories), where=rows > 0)
     return world.feedback * np.log(mean)
 
 
@@ -408,6 +408,3 @@ def carried_before(folder: Path, week: int) -> str | None:
     if week == 0 or not path.exists():
         return None
     return checksum(path.read_bytes())
-
-
-__all__ = ["CannotWrite", "Engine", "Finished", "Order", "Task", "make_order", "simulate_week"]
