@@ -56,10 +56,10 @@ class Step(NamedTuple):
 
 
 def empty_days(count: int) -> Days:
-    whole = [np.zeros(count, np.int64) for _ in range(4)]
-    kinds = (*[np.float16] * 5, *[np.float32] * 4)
-    columns = [np.zeros((count, 4) if i == 1 else count, kind) for i, kind in enumerate(kinds)]
-    return Days(*whole, np.zeros(count), np.zeros(count), np.zeros((count, 25)), Records(*columns))
+    slot, day, volume, t = np.zeros((4, count), np.int64)
+    pay, gmv = np.zeros((2, count))
+    nothing_yet = Records(*[np.zeros(count, np.float32)] * len(Records._fields))
+    return Days(slot, day, volume, t, pay, gmv, np.zeros((count, 25)), nothing_yet)
 
 
 def begin(
@@ -245,9 +245,13 @@ class OCPMVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         return look(self.week, self._days), reward, terminated, never, infos
 
 
+def make_single(**options: Any) -> OCPMEnv:
+    return OCPMEnv(**options)
+
+
 def make_vector(num_envs: int = 1, **options: Any) -> OCPMVectorEnv:
     return OCPMVectorEnv(num_envs, **options)
 
 
 if ID not in gymnasium.registry:
-    gymnasium.register(ID, entry_point=OCPMEnv, vector_entry_point=make_vector)
+    gymnasium.register(ID, entry_point=make_single, vector_entry_point=make_vector)

@@ -14,7 +14,7 @@ from prudent.bidding.schema import AD_SIZE, CATEGORY_SIZE
 from prudent.bidding.traffic import Traffic, draw_traffic
 from prudent.bidding.world import POPULATION, STRUCTURE, World, stream
 
-# Of the largest categories in AuctionNet's counts; the rest falls off evenly.
+# Of the largest categories in AuctionNet's counts; the others share what is left, unequally.
 LARGEST_SHARES = (0.076, 0.071, 0.061, 0.051, 0.046, 0.039)
 PROMOTION = (np.log(1.30), np.log(1.25))  # conversions, prices
 MEANS = 3  # log pCTR, log pCVR, log pGMV

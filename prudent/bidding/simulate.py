@@ -211,8 +211,10 @@ def mean_field(
     return world.feedback * np.log(mean)
 
 
-# An engine: tasks that do not depend on each other -> what they did, in any order.
-Engine = Callable[[Sequence[Sequence[Task]]], Iterator[Finished]]
+Chain = Sequence[Task]  # each of which needs the one before
+Stage = Sequence[Chain]  # which needs all of the stage before
+# An engine: stages -> what their tasks did, as it is done.
+Engine = Callable[[Sequence[Stage]], Iterator[Finished]]
 Tell = Callable[[Finished], None]
 
 
@@ -224,10 +226,9 @@ def simulate_week(
     with held(folder):
         prepare_folder(order)
         done = []
-        for stage in stages(order):
-            for result in engine(stage):
-                tell(result)
-                done.append(result)
+        for result in engine(stages(order)):
+            tell(result)
+            done.append(result)
         return conclude(order, done)
 
 
@@ -240,21 +241,14 @@ def held(folder: Path) -> Iterator[None]:
         yield
 
 
-def stages(order: Order) -> list[list[list[Task]]]:
-    """Chains of tasks, each of which needs the one before; stages need all of the stage before.
-
-    A block's days follow each other. Where prices answer to everybody's bids, every block waits for
-    the others at the end of each day.
+def stages(order: Order) -> list[Stage]:
+    """A block's days follow each other. Where prices answer to everybody's bids, every block waits
+    for the others at the end of each day.
     """
     blocks = range(order.world.blocks)
     if order.world.market == "meanfield":
         return [[[Task(order, day, block)] for block in blocks] for day in range(DAYS)]
     return [[[Task(order, day, block) for day in range(DAYS)] for block in blocks]]
-
-
-def run_chain(chain: Sequence[Task]) -> Iterator[Finished]:
-    for task in chain:
-        yield run_task(task)
 
 
 def prepare_folder(order: Order) -> None:

@@ -103,8 +103,8 @@ PRESETS: dict[str, World] = {
 }
 # Raise it with every change of code that changes what a seed gives.
 VERSION = 1
-# Their checksums since they were set, by rule policies only (`prudent bidding calibrate`) and before
-# any learner was run in them. A change needs a new VERSION, and all that was learned before is void.
+# Their checksums since they were set, by rule policies only (`prudent bidding calibrate`), before
+# any learner was run in them. A change needs a new VERSION; what was learned before is void then.
 FROZEN = {
     "smoke": "d8670d20567c32bd81eb3d7132f7fd769102a7d744406c67acb2cee2ea09e446",
     "small": "23487c95e710811ba17d3250bb26952bd6248c8aa630f3290e3bdb0d4a9a0363",
