@@ -1,6 +1,7 @@
 """The environments: Gymnasium's rules, the kernel's numbers, and learning in them."""
 
 import warnings
+from itertools import pairwise
 
 import gymnasium
 import numpy as np
@@ -160,7 +161,7 @@ def exported(tmp_path, algorithm="cal", outputs=2, head="tanh", **more):
     generator = np.random.default_rng(0)
     sizes = (OBSERVATION_SIZE, 16, outputs)
     arrays = {"action/scale": np.array([0.5], np.float32), "action/centre": np.ones(1, np.float32)}
-    for i, (a, b) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+    for i, (a, b) in enumerate(pairwise(sizes)):
         arrays[f"layers/{i}/weight"] = generator.normal(0, 0.3, (a, b)).astype(np.float32)
         arrays[f"layers/{i}/bias"] = np.zeros(b, np.float32)
     arrays |= more
