@@ -31,7 +31,7 @@ COSTS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "ratio": lambda pay, gmv: -gmv,
     "budget": lambda pay, gmv: -gmv,
 }
-ID = "prudent/BiddingDay-v0"
+ID = "Prudent/BiddingDay-v0"
 
 
 class Days(NamedTuple):

@@ -6,7 +6,7 @@ from prudent.constraints import Constraint
 from prudent.tasks.task import Task
 
 # By name: Gymnasium imports the simulator when an environment is made, not before.
-ENVIRONMENT = "prudent.bidding.environment:prudent/BiddingDay-v0"
+ENVIRONMENT = "prudent.bidding.environment:Prudent/BiddingDay-v0"
 MOST_RECORDS = 1536  # of an advertiser's day
 
 
