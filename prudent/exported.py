@@ -2,7 +2,8 @@
 
 The file is in safetensors format. Its arrays are the network's layers in order (`layers/0/weight`
 [in, out], `layers/0/bias` [out], ...), `action/scale` and `action/centre`, `action/log_std` where
-exploring adds noise that no observation changes, and, where training brought observations to scale, `observation/mean`, `observation/deviation` and the bound to which
+exploring adds noise that no observation changes, and, where training brought observations to
+scale, `observation/mean`, `observation/deviation` and the bound to which
 they are then clipped, `observation/largest`. Its metadata has one entry, `policy`, in JSON: the
 `activation` between layers, the `head`, which makes an action in [-1, 1] of the first outputs, the
 `spaces` of the environment (see `Spaces`), and where the policy comes from.

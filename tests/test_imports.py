@@ -15,7 +15,7 @@ ROOT = Path(prudent.__file__).parent
 ORDER = [
     "settings", "options", "constraints", "files", "failures", "backend", "statistics", "exported",
     "tasks", "configs", "pieces", "compute", "algorithms", "training", "api", "report",
-    "diagnostics", "experiments", "tutorial", "bench", "completion", "cli",
+    "diagnostics", "bidding", "experiments", "tutorial", "bench", "completion", "cli",
 ]  # fmt: skip
 NO_JAX = [
     "settings", "options", "constraints", "files", "backend", "statistics", "exported", "tasks",
