@@ -23,6 +23,7 @@ from prudent.bidding.engines import make_engine, usable_cores
 from prudent.bidding.environment import OCPMEnv, OCPMVectorEnv
 from prudent.bidding.policies import ROWS_AT_ONCE
 from prudent.bidding.population import MEANS, make_week
+from prudent.bidding.sampling import measure_sampling
 from prudent.bidding.schema import OBSERVATION_SIZE, USER_SIZE
 from prudent.bidding.simulate import Task, make_order, run_task, simulate_week
 from prudent.bidding.world import CONTEXT, World, preset, stream
@@ -70,6 +71,7 @@ def main(arguments: list[str]) -> None:
         limits = measure_limits(world, tasks["rule"], folder)
         results = summary(tasks, limits, memory, processes)
         results["environment"] = measure_environments(limits)
+        results["sampling"] = measure_sampling(folder)
         if options.full:
             weeks = {"rule": options.weeks, "actor": 1}
             results["full"] = [
@@ -236,6 +238,11 @@ def show(results: dict[str, Any]) -> None:
     print(
         f"vector environment: {found['steps_per_second']:,.0f} steps/s, "
         f"{found['limit_ratio']:.2f} of the limit; {results['worker_bytes'] / 1e6:.0f} MB"
+    )
+    found = results["sampling"]
+    print(
+        f"sampling: {found['transitions_per_second'] / 1e6:.2f} M transitions/s a core (goal "
+        f"{found['goal'] / 1e6:.0f}), {found['limit_ratio']:.2f} of copying the rows"
     )
     for found in results.get("full", ()):
         print(
