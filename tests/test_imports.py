@@ -15,8 +15,8 @@ ROOT = Path(prudent.__file__).parent
 ORDER = [
     "settings", "options", "constraints", "files", "failures", "backend", "statistics",
     "onnx_model", "exported", "registration", "tasks", "configs", "pieces", "compute",
-    "algorithms", "training", "api", "report", "certification", "diagnostics", "experiments",
-    "tutorial", "bench", "completion", "cli",
+    "algorithms", "training", "api", "report", "certification", "diagnostics", "bidding",
+    "experiments", "tutorial", "bench", "completion", "cli",
 ]  # fmt: skip
 NO_JAX = [
     "settings", "options", "constraints", "files", "backend", "statistics", "onnx_model",

@@ -21,6 +21,8 @@ usage: prudent bidding COMMAND ...
 
   simulate     weeks of an advertising market, written as Parquet files
   calibrate    what rule policies do in a world, against the targets it was set to
+  run          the semi-batch protocol: incumbent log, weekly updates, deployments, tables
+  import       somebody's own log, or AuctionNet's, as a data set
   bench        how fast this machine simulates, against what it could
 """
 
@@ -143,9 +145,34 @@ def bench(arguments: list[str]) -> None:
     run_bench(arguments)
 
 
+def run(arguments: list[str]) -> None:
+    from prudent.bidding.run_command import run as run_protocol
+
+    run_protocol(arguments)
+
+
+def import_log(arguments: list[str]) -> None:
+    from prudent.bidding.run_command import import_log as run_import
+
+    run_import(arguments)
+
+
+def learn(arguments: list[str]) -> None:
+    """For `run`: one algorithm's update of one week, in a process of its own."""
+    from prudent import backend
+
+    backend.prepare()
+    from prudent.bidding.arms import main as learn_one
+
+    learn_one(arguments)
+
+
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "simulate": simulate,
     "calibrate": calibrate,
+    "run": run,
+    "import": import_log,
+    "learn": learn,
     "bench": bench,
 }
 

@@ -346,7 +346,8 @@ class HistoricalDataset:
             raise ValueError(f"weeks {list(weeks)}: at least one is needed, and each once")
         self.weeks = [LoggedWeek(data, week, folder) for week in weeks]
         self.learning = learning or Learning()
-        self._chosen = [self._eligible(week, arms or {}) for week in self.weeks]
+        # Of each week, the days (indices of its segments) that may be drawn from.
+        self.chosen = [self._eligible(week, arms or {}) for week in self.weeks]
         self._pools: dict[str, Pool] = {}
         if not len(self):
             raise ValueError(f"{data}: no row of weeks {list(weeks)} is of the arms named")
@@ -360,7 +361,7 @@ class HistoricalDataset:
         """Rows that may be drawn."""
         return sum(
             int(week.segments.length[chosen].sum())
-            for week, chosen in zip(self.weeks, self._chosen, strict=True)
+            for week, chosen in zip(self.weeks, self.chosen, strict=True)
         )
 
     def draw(
@@ -445,7 +446,7 @@ class HistoricalDataset:
         if not recent and strategy not in ("uniform", "advertiser_balanced", "stratified"):
             raise ValueError(f"no strategy {strategy!r}; there is: {STRATEGIES}")
         group, start, length, week = [], [], [], []
-        for number, (logged, chosen) in enumerate(zip(self.weeks, self._chosen, strict=True)):
+        for number, (logged, chosen) in enumerate(zip(self.weeks, self.chosen, strict=True)):
             segments = logged.segments
             group.append(groups_of(strategy, logged, segments.place[chosen], number))
             start.append(segments.start[chosen])

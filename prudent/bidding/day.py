@@ -30,6 +30,8 @@ ROWS_AT_ONCE = 32_768  # of context; temporary arrays then stay in the cache
 DECAY = 0.9  # of what controllers know, per day
 PRIOR_DAYS = 0.5  # daily budgets at which predictions and outcomes would agree
 
+LARGEST_HALF = float(np.finfo(np.float16).max)
+
 Table = dict[str, np.ndarray]
 
 
@@ -67,7 +69,7 @@ class Waves(NamedTuple):
     rank: np.ndarray  # [A], the place of each advertiser, most volume first
     order: np.ndarray  # [A], the advertiser at each place
     volume: np.ndarray  # [A] by place
-    count: np.ndarray  # [waves]
+    active: np.ndarray  # [waves], advertisers that have a record in it
     start: np.ndarray  # [waves]
 
 
@@ -98,11 +100,11 @@ def simulate_day(week: Week, plan: Plan, policies: Sequence[Policy]) -> Done:
     world, place = week.world, (week.seed, week.week, plan.day, plan.block)
     waves = make_waves(day_volume(week.advertisers.volume[plan.slots], plan.day, world))
     records = draw_day(week, plan, waves, stream(CONTEXT, *place))
-    log, standing = empty_log(int(waves.count.sum())), new_standing(len(plan.slots), world)
+    log, standing = empty_log(int(waves.active.sum())), new_standing(len(plan.slots), world)
     outcome_stream, policy_stream = stream(OUTCOME, *place), stream(POLICY, *place)
     facts = day_facts(week, plan, waves)
-    for t in range(len(waves.count)):
-        active = np.flatnonzero(standing.alive[: waves.count[t]])
+    for t in range(len(waves.active)):
+        active = np.flatnonzero(standing.alive[: waves.active[t]])
         if not len(active):
             continue
         at = waves.start[t] + active
@@ -134,7 +136,7 @@ def draw_day(week: Week, plan: Plan, waves: Waves, generator: np.random.Generato
     """All planned records, whether or not a budget will last to them: so a policy does not move
     the records of others, or of the same advertiser on later days.
     """
-    wave = np.repeat(np.arange(len(waves.count)), waves.count)
+    wave = np.repeat(np.arange(len(waves.active)), waves.active)
     at = np.arange(len(wave)) - waves.start[wave]
     slots = plan.slots[waves.order]
     parts = []
@@ -300,7 +302,7 @@ def in_file_order(
         **{name: getattr(log, name)[at] for name in ("win", "conv", "pay", "gmv", "seen", "done")},
     }
     oracle_rows: Table = {
-        "exp_gmv": log.expected_gmv[at].astype(np.float16),
+        "exp_gmv": np.minimum(log.expected_gmv[at], LARGEST_HALF).astype(np.float16),
         "log_p0": records.log_p0[at].astype(np.float16),
     }
     bias = week.advertisers.bias[plan.slots].astype(np.float32)

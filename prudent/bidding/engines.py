@@ -16,7 +16,7 @@ from typing import Any, Literal
 from threadpoolctl import threadpool_limits
 
 from prudent.backend import ONE_THREAD
-from prudent.bidding.simulate import Engine, Finished, Task, run_task
+from prudent.bidding.simulate import Engine, Finished, Stage, Task, run_task
 
 EngineName = Literal["local", "ray"]
 
@@ -31,29 +31,27 @@ def make_engine(name: EngineName, processes: int) -> Engine:
     if processes == 1:
         return in_this_process
 
-    def local(chains: Sequence[Sequence[Task]]) -> Iterator[Finished]:
-        return in_processes(chains, processes)
+    def local(stages: Sequence[Stage]) -> Iterator[Finished]:
+        return in_processes(stages, processes)
 
     return local
 
 
-def in_this_process(chains: Sequence[Sequence[Task]]) -> Iterator[Finished]:
-    for chain in chains:
-        for task in chain:
-            with threadpool_limits(1):
-                result = run_task(task)
-            yield result
+def in_this_process(stages: Sequence[Stage]) -> Iterator[Finished]:
+    for task in (task for stage in stages for chain in stage for task in chain):
+        with threadpool_limits(1):
+            result = run_task(task)
+        yield result
 
 
-def in_processes(chains: Sequence[Sequence[Task]], processes: int) -> Iterator[Finished]:
-    with one_thread_children(min(processes, len(chains))) as pool:
+def in_processes(stages: Sequence[Stage], processes: int) -> Iterator[Finished]:
+    def next_done(running: Sequence[Future[Finished]]) -> Future[Finished]:
+        return next(iter(wait_for(running, return_when=FIRST_COMPLETED).done))
 
-        def next_done(running: Sequence[Future[Finished]]) -> Future[Finished]:
-            return next(iter(wait_for(running, return_when=FIRST_COMPLETED).done))
-
+    with one_thread_children(min(processes, max(map(len, stages)))) as pool:
         try:
             yield from follow(
-                chains, lambda task: pool.submit(run_task, task), next_done, lambda f: f.result()
+                stages, lambda task: pool.submit(run_task, task), next_done, lambda f: f.result()
             )
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
@@ -80,7 +78,7 @@ def end_with_parent() -> None:
     os._exit(1)
 
 
-def on_ray(chains: Sequence[Sequence[Task]]) -> Iterator[Finished]:
+def on_ray(stages: Sequence[Stage]) -> Iterator[Finished]:
     """On the cluster that RAY_ADDRESS names, else on this machine. The data set's folder must be
     one that all its machines see.
     """
@@ -97,21 +95,22 @@ def on_ray(chains: Sequence[Sequence[Task]]) -> Iterator[Finished]:
     def next_done(running: Sequence[Any]) -> Any:
         return ray.wait(list(running), num_returns=1)[0][0]
 
-    yield from follow(chains, remote.remote, next_done, ray.get)
+    yield from follow(stages, remote.remote, next_done, ray.get)
 
 
 def follow(
-    chains: Sequence[Sequence[Task]],
+    stages: Sequence[Stage],
     submit: Callable[[Task], Any],
     next_done: Callable[[Sequence[Any]], Any],
     result_of: Callable[[Any], Finished],
 ) -> Iterator[Finished]:
     """The next task of a chain is submitted when the one before it is done."""
-    rest = {submit(chain[0]): list(chain[1:]) for chain in chains if chain}
-    while rest:
-        done = next_done(list(rest))
-        following = rest.pop(done)
-        result = result_of(done)
-        if following:
-            rest[submit(following[0])] = following[1:]
-        yield result
+    for stage in stages:
+        rest = {submit(chain[0]): list(chain[1:]) for chain in stage if chain}
+        while rest:
+            done = next_done(list(rest))
+            following = rest.pop(done)
+            result = result_of(done)
+            if following:
+                rest[submit(following[0])] = following[1:]
+            yield result

@@ -121,7 +121,7 @@ def settle(
     remaining: np.ndarray,
     generator: np.random.Generator,
 ) -> Outcome:
-    """Bid k (f32[N]) with what `remains` of the day's budget (f64[N])."""
+    """Bid k (f32[N]) with what is `remaining` of the day's budget (f64[N])."""
     log_bid = records.log_fair + np.log(k)
     cleared = clear(world, log_bid, records.log_p0, category, generator)
     win = generator.binomial(world.requests_per_record, cleared.win_probability)

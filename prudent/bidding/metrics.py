@@ -24,6 +24,7 @@ from prudent.bidding.shards import read_oracle, read_table
 
 LEAST_SPEND = 0.01  # of the budget: who spends less has no ROI to speak of
 TOLERANCES = (0.05, 0.10)
+PARTS = 256  # there are no more arms than that
 LEVEL, RESAMPLES = 0.95, 999
 WEIGHTS_AT_ONCE = 2**22  # numbers of one part of the bootstrap's weights
 
@@ -43,10 +44,16 @@ class Days(NamedTuple):
     k_sum: np.ndarray
     exhausted: np.ndarray
     expected_gmv: np.ndarray | None  # of the oracle, where there is one
+    # Days of an advertiser that are judged together. Where a policy had all days, they are judged
+    # in the parts that arms of another data set had: a rate over seven days has less noise than
+    # one over two, and would look better for nothing.
+    part: np.ndarray
 
 
-def read_days(data: Path, week: int, with_oracle: bool = True) -> Days:
-    """All ledgers of a week."""
+def read_days(
+    data: Path, week: int, with_oracle: bool = True, parts_of: Path | None = None
+) -> Days:
+    """All ledgers of a week; `parts_of` is a data set of the same world whose arms are parts."""
     table = read_table(data / advertisers_file(week), "advertisers")
     order = np.argsort(table["adv"])
     parts: list[dict[str, np.ndarray]] = []
@@ -54,8 +61,12 @@ def read_days(data: Path, week: int, with_oracle: bool = True) -> Days:
         path = ledger_file(week, *shard)
         ledger = read_table(data / path, "ledger")
         place = order[np.searchsorted(table["adv"], ledger["adv"], sorter=order)]
+        parts_from = ledger if parts_of is None else read_table(parts_of / path, "ledger")
+        if not np.array_equal(parts_from["adv"], ledger["adv"]):
+            raise ValueError(f"{parts_of} is no data set of the same world as {data}")
         found = {
             **ledger,
+            "part": parts_from["arm"],
             "day": np.full(len(place), shard.day),
             "roi": np.exp(table["log_roi"][place].astype(np.float64)),
             "budget": table["budget"][place],
@@ -84,7 +95,7 @@ class Measured(NamedTuple):
 
 
 class Units(NamedTuple):
-    """Totals of an advertiser in one arm; [N] each."""
+    """Totals of an advertiser's days that are judged together; [N] each."""
 
     cluster: np.ndarray  # which advertiser, from 0
     roi: np.ndarray
@@ -110,11 +121,12 @@ def clusters_of(days: Days) -> np.ndarray:
 
 
 def units_of(days: Days, clusters: np.ndarray, by_day: bool = False) -> Units:
-    """Totals of each advertiser, or of each of its days, within these days."""
+    """Totals of each part of an advertiser's week, or of each of its days."""
     cluster = np.searchsorted(clusters, days.adv)
     if by_day:
         return Units(cluster, days.roi, days.budget, days.pay, days.gmv, days.expected_gmv)
-    present, at = np.unique(cluster, return_inverse=True)
+    keys, at = np.unique(cluster * PARTS + days.part, return_inverse=True)
+    present = keys // PARTS
 
     def total(values: np.ndarray) -> np.ndarray:
         return np.bincount(at, values, len(present))
@@ -252,14 +264,14 @@ def evaluate_week(
     arms: Sequence[str],
     requests_per_record: int,
     seed: int = 0,
-    resamples: int = RESAMPLES,
+    parts_of: Path | None = None,
 ) -> dict[str, dict[str, Measured]]:
     """Metrics of a week by arm."""
-    days = read_days(data, week)
+    days = read_days(data, week, parts_of=parts_of)
     clusters = clusters_of(days)
     sums = [metrics_of(of_arm(days, a), clusters, requests_per_record) for a in range(len(arms))]
     generator = np.random.default_rng(np.random.SeedSequence((seed, week, 0xB007)))
-    return dict(zip(arms, measured(sums, generator, resamples), strict=True))
+    return dict(zip(arms, measured(sums, generator), strict=True))
 
 
 def to_json(metrics: Mapping[str, Measured]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Policies by their descriptions: rules, references and exported networks; no JAX."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ from prudent.bidding.schema import K_HIGH, K_LOW, OBSERVATION_SIZE, Policy, View
 from prudent.exported import HEADS, ExportedPolicy, load_exported
 
 # The incumbent: its track record within bounds, times a level, and exploration.
-INCUMBENT_LEVEL, INCUMBENT_BOUNDS, INCUMBENT_NOISE = 0.875, (0.6, 1.5), 0.15
+INCUMBENT_LEVEL, INCUMBENT_BOUNDS, INCUMBENT_NOISE = 0.885, (0.6, 1.5), 0.15
 FEEDBACK_BOUNDS = (0.4, 2.0)
 ROWS_AT_ONCE = 1024  # through a network: its layers then stay in the cache
 LOG_STD_MIN, LOG_STD_MAX = -20.0, 2.0  # as in `pieces.policies`, which imports JAX
@@ -22,7 +23,7 @@ class Constant(NamedTuple):
     needs: frozenset[str] = frozenset()
 
     def act(self, view: View, generator: np.random.Generator) -> np.ndarray:
-        return np.full(view.count, self.k, np.float32)
+        return np.full(view.size, self.k, np.float32)
 
 
 class Incumbent(NamedTuple):
@@ -32,7 +33,7 @@ class Incumbent(NamedTuple):
 
     def act(self, view: View, generator: np.random.Generator) -> np.ndarray:
         assert view.track_record is not None
-        noise = generator.standard_normal(view.count, dtype=np.float32)
+        noise = generator.standard_normal(view.size, dtype=np.float32)
         level = np.clip(view.track_record, *INCUMBENT_BOUNDS)
         return INCUMBENT_LEVEL * level + INCUMBENT_NOISE * noise
 
@@ -83,9 +84,9 @@ class Network(NamedTuple):
 
     def act(self, view: View, generator: np.random.Generator) -> np.ndarray:
         assert view.observations is not None
-        noise = generator.standard_normal((view.count, 1), dtype=np.float32)
+        noise = generator.standard_normal((view.size, 1), dtype=np.float32)
         parts = []
-        for start in range(0, view.count, ROWS_AT_ONCE):
+        for start in range(0, view.size, ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
             observations = view.observations[part]
             if self.greedy:
@@ -114,7 +115,12 @@ def sampled(policy: ExportedPolicy, observations: np.ndarray, noise: np.ndarray)
     return policy.spaces.shaped(action)
 
 
-RULES = {"constant": Constant, "feedback": Feedback, "dual": Dual, "informed": Informed}
+RULES: dict[str, Callable[[float], Policy]] = {
+    "constant": Constant,
+    "feedback": Feedback,
+    "dual": Dual,
+    "informed": Informed,
+}
 RANGES = {
     "constant": (K_LOW, K_HIGH),
     "feedback": (0.0, 2.0),

@@ -14,7 +14,7 @@ from prudent.bidding.schema import AD_SIZE, CATEGORY_SIZE
 from prudent.bidding.traffic import Traffic, draw_traffic
 from prudent.bidding.world import POPULATION, STRUCTURE, World, stream
 
-# Of the largest categories in AuctionNet's counts; the rest falls off evenly.
+# Of the largest categories in AuctionNet's counts; the others share what is left, unequally.
 LARGEST_SHARES = (0.076, 0.071, 0.061, 0.051, 0.046, 0.039)
 PROMOTION = (np.log(1.30), np.log(1.25))  # conversions, prices
 MEANS = 3  # log pCTR, log pCVR, log pGMV
@@ -83,14 +83,19 @@ def draw_structure(world: World, seed: int) -> Structure:
         category=normal((c, CATEGORY_SIZE)),
         segment_effect=world.segment_sd * normal((2, c, g)),
         hour_effect=world.hour_sd * normal((2, c, 24)),
-        segment_bias=world.segment_bias_sd * normal((c, g)),
-        hour_bias=world.hour_bias_sd * normal((c, 24)),
+        segment_bias=centred(world.segment_bias_sd * normal((c, g))),
+        hour_bias=centred(world.hour_bias_sd * normal((c, 24))),
         price=np.zeros(c),
         price_hour=world.price_hour_sd * normal((c, 24)),
         lift=0.0,
         ad=normal((c, AD_SIZE)),
         means=np.array(world.log_means) + np.array(world.category_sds) * normal((c, MEANS)),
     )
+
+
+def centred(bias: np.ndarray) -> np.ndarray:
+    """Without a common part, [C, ...]: that is `bias_mean`, whatever the seed."""
+    return bias - np.average(bias.mean(axis=1), weights=category_shares(len(bias)))
 
 
 def category_shares(count: int) -> np.ndarray:

@@ -146,7 +146,7 @@ class View(NamedTuple):
     Only what a policy `needs` is filled in; the rest is None.
     """
 
-    count: int
+    size: int
     observations: np.ndarray | None = None  # f32[N, OBSERVATION_SIZE]
     # GMV over predicted GMV of all wins of earlier days, drawn towards 1 while there are few.
     track_record: np.ndarray | None = None  # f32[N]
@@ -159,7 +159,10 @@ class View(NamedTuple):
 class Policy(Protocol):
     """A fixed policy: the same for every advertiser, without memory of its own, without JAX."""
 
-    needs: frozenset[str]  # names of fields of `View`
+    @property
+    def needs(self) -> frozenset[str]:
+        """Names of fields of `View`."""
+        ...
 
     def act(self, view: View, generator: np.random.Generator) -> np.ndarray:
         """The multipliers k, f32[N]; the simulator brings them into [K_LOW, K_HIGH]."""

@@ -6,11 +6,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from prudent.bidding.schema import KIND_KEY, KINDS, TASK_KEY
 from prudent.files import checksum, to_json, write_atomically
+
+try:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+except ImportError:
+    raise ValueError("bidding's files need PyArrow: pip install 'prudent[bidding]'") from None
 
 ROW_GROUP = 131_072
 # Long random mantissas do not compress; whole columns of few values do.

@@ -1,8 +1,9 @@
 """A week of a world written to disk: one task per day and block, on any engine.
 
 A task is a pure function of the world, its place (week, day, block), the policies, and the ledgers
-of the days before it, and writes its files atomically, the ledger last. A task whose ledger is there
-and names it is done; so a killed simulation goes on where it was, and nothing is written twice.
+of the days before it, and writes its files atomically, the ledger last. A task whose ledger is
+there and names it is done; so a killed simulation goes on where it was, and nothing is written
+twice.
 """
 
 import os
@@ -24,7 +25,6 @@ from prudent.bidding.schema import DAYS, MANIFEST, WORLD, Policy
 from prudent.bidding.shards import Written, read_note, read_table, write_table
 from prudent.bidding.world import VERSION, World, world_hash
 from prudent.files import (
-    CannotWrite,
     canonical_json,
     checksum,
     only_writer,
@@ -203,16 +203,18 @@ def mean_field(
     world: World, category: np.ndarray, tables: Sequence[dict[str, np.ndarray]]
 ) -> np.ndarray:
     """Eta times log of the mean k of each category."""
-    totals = [
+    k_sum, rows = (
         np.bincount(category, np.concatenate([t[name] for t in tables]), world.categories)
         for name in ("k_sum", "rows")
-    ]
-    mean = np.divide(*totals, out=np.ones(world.categories), where=totals[1] > 0)
+    )
+    mean = np.divide(k_sum, rows, out=np.ones(world.categories), where=rows > 0)
     return world.feedback * np.log(mean)
 
 
-# An engine: tasks that do not depend on each other -> what they did, in any order.
-Engine = Callable[[Sequence[Sequence[Task]]], Iterator[Finished]]
+Chain = Sequence[Task]  # each of which needs the one before
+Stage = Sequence[Chain]  # which needs all of the stage before
+# An engine: stages -> what their tasks did, as it is done.
+Engine = Callable[[Sequence[Stage]], Iterator[Finished]]
 Tell = Callable[[Finished], None]
 
 
@@ -224,10 +226,9 @@ def simulate_week(
     with held(folder):
         prepare_folder(order)
         done = []
-        for stage in stages(order):
-            for result in engine(stage):
-                tell(result)
-                done.append(result)
+        for result in engine(stages(order)):
+            tell(result)
+            done.append(result)
         return conclude(order, done)
 
 
@@ -240,21 +241,14 @@ def held(folder: Path) -> Iterator[None]:
         yield
 
 
-def stages(order: Order) -> list[list[list[Task]]]:
-    """Chains of tasks, each of which needs the one before; stages need all of the stage before.
-
-    A block's days follow each other. Where prices answer to everybody's bids, every block waits for
-    the others at the end of each day.
+def stages(order: Order) -> list[Stage]:
+    """A block's days follow each other. Where prices answer to everybody's bids, every block waits
+    for the others at the end of each day.
     """
     blocks = range(order.world.blocks)
     if order.world.market == "meanfield":
         return [[[Task(order, day, block)] for block in blocks] for day in range(DAYS)]
     return [[[Task(order, day, block) for day in range(DAYS)] for block in blocks]]
-
-
-def run_chain(chain: Sequence[Task]) -> Iterator[Finished]:
-    for task in chain:
-        yield run_task(task)
 
 
 def prepare_folder(order: Order) -> None:
@@ -408,6 +402,3 @@ def carried_before(folder: Path, week: int) -> str | None:
     if week == 0 or not path.exists():
         return None
     return checksum(path.read_bytes())
-
-
-__all__ = ["CannotWrite", "Engine", "Finished", "Order", "Task", "make_order", "simulate_week"]

@@ -322,3 +322,15 @@ def test_the_rate_of_sampling_stands_beside_its_limit(written):
 
     rate = sampling_rate(HistoricalDataset(written[0], [0]), seconds=0.2)
     assert 0.0 < rate.ratio < 1.0  # more work than a copy of the rows
+
+
+def test_a_week_repeated_for_the_bench_is_the_same_week_again(written, tmp_path):
+    from prudent.bidding.sampling import enlarged
+
+    once = HistoricalDataset(written[0], [0])
+    many = enlarged(HistoricalDataset(written[0], [0]), tmp_path / "rows", 2 * len(once) + 1)
+    assert len(many) == 3 * len(once)
+    index = np.arange(5) + len(once)
+    one, other = (h.read(h.weeks[0], i) for h, i in ((once, np.arange(5)), (many, index)))
+    assert np.array_equal(one.observation, other.observation)
+    drawn(many, "uniform", updates=2)

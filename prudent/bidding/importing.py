@@ -1,0 +1,422 @@
+"""Somebody's own log as a data set: checked row by row, then written whole or not at all.
+
+`COLUMNS` are those of our own format, `AUCTIONNET` those of AuctionNet's published logs, in which a
+row is one request and one advertiser; there, the requests of a half-hour tick become one record.
+An advertiser's CPA target c becomes a target ROI of 1 with conversions worth c each: paying at most
+c per conversion and earning at least what was paid are the same promise.
+"""
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from prudent.bidding import schema
+from prudent.bidding.assignment import volume_deciles
+from prudent.bidding.schema import AD, CATEGORY, DAYS, K_HIGH, K_LOW, MANIFEST, USER, WORLD
+from prudent.bidding.shards import Written, write_table
+from prudent.files import to_json, write_atomically, writing
+
+NAMED = 3  # rows that a complaint names; the others are counted
+FORMAT = 1
+
+
+class Column(NamedTuple):
+    low: float
+    high: float
+    whole: bool = False
+    default: float | None = None  # None: the column is needed
+    open_low: bool = False
+
+
+MONEY = Column(0.0, 3e38)
+NUMBER = Column(-6e4, 6e4, default=0.0)
+COLUMNS: Mapping[str, Column] = {
+    "week": Column(0, 10_000, whole=True),
+    "day": Column(0, DAYS - 1, whole=True),  # 0 is Monday
+    "hour": Column(0.0, 23.9999),  # when the record arrived
+    "advertiser": Column(0, 2**32 - 1, whole=True),
+    "target_roi": Column(0.0, 1e6, open_low=True),  # GMV / pay; one per advertiser and week
+    "budget": Column(0.0, 1e15, open_low=True),  # of a day; one per advertiser and week
+    "pctr": Column(0.0, 1.0, open_low=True),  # predictions
+    "pcvr": Column(0.0, 1.0, open_low=True),
+    "pgmv": Column(0.0, 1e9, open_low=True),
+    "k": Column(K_LOW, K_HIGH),  # bid = k * pctr * pcvr * pgmv / target_roi
+    "pay": MONEY,
+    "gmv": MONEY,
+    "win": Column(0, 65_535, whole=True, default=-1.0),  # without it: 1 where something was paid
+    "conv": Column(0, 65_535, whole=True, default=0.0),
+    "arm": Column(0, 255, whole=True, default=0.0),
+    "category": Column(0, 255, whole=True, default=0.0),
+    **dict.fromkeys((*USER, *AD, *CATEGORY), NUMBER),
+}
+AUCTIONNET = (
+    *("deliveryPeriodIndex", "advertiserNumber", "advertiserCategoryIndex", "budget"),
+    *("CPAConstraint", "timeStepIndex", "pValue", "bid", "xi", "cost", "conversionAction"),
+)
+TICKS = 48
+
+Table = dict[str, np.ndarray]
+
+
+class Refused(ValueError):
+    """A log that cannot be imported, and the rows that are the reason."""
+
+
+def import_logs(logs: Sequence[Path], out: Path, layout: str = "prudent") -> list[str]:
+    """Check the files and write a data set; returns what there is to say about it."""
+    paths = files_of(logs)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise Refused(f"{out} is there already; choose another folder with --out")
+    notes: list[str] = []
+    if layout == "auctionnet":
+        table = from_auctionnet(paths, notes)
+    else:
+        table = checked_table(read_all(paths))
+    order = np.lexsort((table["hour"], table["advertiser"], table["day"], table["week"]))
+    table = {name: values[order] for name, values in table.items()}
+    with writing(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = out.parent / f".{out.name}.importing-{secrets.token_hex(4)}"
+        unfinished.mkdir()
+        try:
+            weeks = write_weeks(unfinished, table, [path.name for path in paths])
+            if out.exists():
+                out.rmdir()
+            os.replace(unfinished, out)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+    return [
+        *notes,
+        f"{out}: {len(order):,} rows of {len(np.unique(table['advertiser'])):,} advertisers, "
+        f"weeks {', '.join(map(str, weeks))}",
+    ]
+
+
+def files_of(logs: Sequence[Path]) -> list[Path]:
+    found: list[Path] = []
+    for log in logs:
+        if log.is_dir():
+            found += sorted(p for p in log.iterdir() if p.suffix in (".parquet", ".csv"))
+        elif log.is_file():
+            found.append(log)
+        else:
+            raise Refused(f"there is no file {log}")
+    if not found:
+        raise Refused("a log is needed: Parquet or CSV files, or a folder of them")
+    return found
+
+
+def read_arrow(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """As it is; a CSV's columns in the types that they look like."""
+    try:
+        if path.suffix == ".csv":
+            options = pa_csv.ConvertOptions(include_columns=list(columns) if columns else None)
+            return pa_csv.read_csv(path, convert_options=options)
+        with pq.ParquetFile(path) as file:
+            return file.read(columns=list(columns) if columns else None)
+    except (OSError, pa.ArrowException, KeyError) as error:
+        raise Refused(f"{path} cannot be read ({' '.join(str(error).split())})") from None
+
+
+def read_all(paths: Sequence[Path]) -> Table:
+    """The documented columns of all files, one behind the other; text where there is text."""
+    parts = []
+    for path in paths:
+        table = read_arrow(path)
+        missing = [
+            n for n, c in COLUMNS.items() if c.default is None and n not in table.column_names
+        ]
+        if missing:
+            raise Refused(
+                f"{path} has no column {', '.join(missing)}; it has "
+                f"{', '.join(table.column_names)}. Nothing was written"
+            )
+        parts.append({n: table.column(n) for n in COLUMNS if n in table.column_names})
+    if len({frozenset(part) for part in parts}) > 1:
+        raise Refused("the files have different columns; give them the same. Nothing was written")
+    return {name: np.concatenate([as_array(part[name]) for part in parts]) for name in parts[0]}
+
+
+def as_array(column: pa.ChunkedArray) -> np.ndarray:
+    """Numbers where they are numbers, missing ones as NaN; else what stands there."""
+    kind = column.type
+    if pa.types.is_boolean(kind):
+        column = column.cast(pa.int8())
+    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        return np.array(column.to_pylist(), object)
+    found: np.ndarray = pc.cast(column, pa.float64(), safe=False).to_numpy()
+    return found
+
+
+def checked_table(raw: Table) -> Table:
+    """The columns as numbers, or one line that names the first rows at fault and counts all."""
+    faults: list[str] = []
+    table: Table = {}
+    count = len(next(iter(raw.values())))
+    if not count:
+        raise Refused("the log has no rows. Nothing was written")
+    for name, rule in COLUMNS.items():
+        if name not in raw:
+            table[name] = np.full(count, rule.default)
+            continue
+        values, wrong_type = as_numbers(raw[name])
+        complain(faults, name, "not a number", wrong_type, raw[name])
+        known = ~wrong_type
+        outside = known & ~within(values, rule)
+        complain(faults, name, f"not {described(rule)}", outside, raw[name])
+        table[name] = values
+    if not faults:
+        table["win"] = np.where(table["win"] < 0, table["pay"] > 0, table["win"])
+        for name in ("target_roi", "budget", "category", *AD, *CATEGORY):
+            complain(faults, name, "not the same in all of an advertiser's week",
+                     differs_within_week(table, name), table[name])  # fmt: skip
+        over = table["pay"] > table["budget"] * (1 + 1e-6)
+        complain(faults, "pay", "more than a day's budget", over, table["pay"])
+        arm = differs_within(table, ("week", "day", "advertiser"), "arm")
+        complain(faults, "arm", "not the same in all of an advertiser's day", arm, table["arm"])
+    if faults:
+        raise Refused("; ".join(faults) + ". Nothing was written")
+    return table
+
+
+def as_numbers(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """f64, and where there is no number."""
+    if column.dtype != object:
+        return column, ~np.isfinite(column)
+    values = np.full(len(column), np.nan)
+    for row, entry in enumerate(column.tolist()):
+        try:
+            values[row] = float(entry)
+        except (TypeError, ValueError):
+            continue
+    return values, ~np.isfinite(values)
+
+
+def within(values: np.ndarray, rule: Column) -> np.ndarray:
+    above = values > rule.low if rule.open_low else values >= rule.low
+    found = above & (values <= rule.high)
+    return found & (values == np.floor(values)) if rule.whole else found
+
+
+def described(rule: Column) -> str:
+    kind = "a whole number" if rule.whole else "a number"
+    return f"{kind} {'above' if rule.open_low else 'from'} {rule.low:g} to {rule.high:g}"
+
+
+def complain(
+    faults: list[str], name: str, what: str, wrong: np.ndarray, values: np.ndarray
+) -> None:
+    rows = np.flatnonzero(wrong)
+    if not len(rows):
+        return
+    shown = ", ".join(f"row {row + 1}: {str(values[row])[:40]!r}" for row in rows[:NAMED])
+    more = f", and {len(rows) - NAMED} more" if len(rows) > NAMED else ""
+    faults.append(f"{name} is {what} in {len(rows)} of {len(wrong)} rows ({shown}{more})")
+
+
+def differs_within_week(table: Table, name: str) -> np.ndarray:
+    return differs_within(table, ("week", "advertiser"), name)
+
+
+def differs_within(table: Table, keys: Sequence[str], name: str) -> np.ndarray:
+    """Rows whose value is not that of the first row with the same keys."""
+    order = np.lexsort(tuple(table[key] for key in reversed(keys)))
+    changes = np.zeros(len(order), bool)
+    changes[0] = True
+    for key in keys:
+        sorted_key = table[key][order]
+        changes[1:] |= sorted_key[1:] != sorted_key[:-1]
+    first = np.maximum.accumulate(np.where(changes, np.arange(len(order)), 0))
+    values = table[name][order]
+    wrong = np.zeros(len(order), bool)
+    wrong[order] = values != values[first]
+    return wrong
+
+
+def from_auctionnet(paths: Sequence[Path], notes: list[str]) -> Table:
+    """Half-hour records of AuctionNet's requests, in our columns."""
+    sums = [tick_sums(path) for path in paths]
+    keys = list(AUCTIONNET[:6])
+    joined = summed(pa.concat_tables(sums), keys)
+    raw = {name: joined.column(name).to_numpy().astype(float) for name in joined.column_names}
+    period, tick = raw["deliveryPeriodIndex"], raw["timeStepIndex"]
+    first = period.min() // DAYS * DAYS
+    value, bids = raw["pValue"], raw["bid"]
+    cpa = raw["CPAConstraint"]
+    k = np.divide(bids, value * cpa, out=np.full(len(bids), K_LOW), where=value * cpa > 0)
+    outside = int(np.sum((k < K_LOW) | (k > K_HIGH)))
+    if outside:
+        notes.append(
+            f"{outside:,} of {len(k):,} records bid less than {K_LOW} or more than {K_HIGH} times "
+            "the value at target; their k is taken as that bound"
+        )
+    requests = np.maximum(raw["requests"], 1.0)
+    table = {
+        "week": (period - first) // DAYS,
+        "day": (period - first) % DAYS,
+        "hour": tick % TICKS * (24.0 / TICKS),
+        "advertiser": raw["advertiserNumber"],
+        "target_roi": np.ones(len(k)),
+        "budget": raw["budget"],
+        "pctr": np.ones(len(k)),  # the log has the product of both only
+        "pcvr": np.clip(value / requests, 1e-9, 1.0),
+        "pgmv": cpa,
+        "k": np.clip(k, K_LOW, K_HIGH),
+        "pay": raw["cost"],
+        "gmv": raw["conversionAction"] * cpa,
+        "win": np.minimum(raw["xi"], 65_535),
+        "conv": np.minimum(raw["conversionAction"], 65_535),
+        "category": raw["advertiserCategoryIndex"],
+    }
+    return checked_table(table)
+
+
+def tick_sums(path: Path) -> pa.Table:
+    """Totals of each (period, advertiser, tick) in one file, read in parts that fit memory."""
+    parts = [summed(with_requests(batch, path), list(AUCTIONNET[:6])) for batch in batches(path)]
+    if not parts:
+        raise Refused(f"{path} has no rows. Nothing was written")
+    return summed(pa.concat_tables(parts), list(AUCTIONNET[:6]))
+
+
+def batches(path: Path) -> Iterable[pa.Table]:
+    try:
+        if path.suffix == ".csv":
+            with pa_csv.open_csv(path) as reader:
+                for batch in reader:
+                    yield pa.Table.from_batches([batch])
+        else:
+            with pq.ParquetFile(path) as file:
+                for batch in file.iter_batches():
+                    yield pa.Table.from_batches([batch])
+    except (OSError, pa.ArrowException) as error:
+        raise Refused(f"{path} cannot be read ({' '.join(str(error).split())})") from None
+
+
+def with_requests(table: pa.Table, path: Path) -> pa.Table:
+    missing = [name for name in AUCTIONNET if name not in table.column_names]
+    if missing:
+        raise Refused(
+            f"{path} has no column {', '.join(missing)}; AuctionNet's are "
+            f"{', '.join(AUCTIONNET)}. Nothing was written"
+        )
+    faults: list[str] = []
+    columns = {}
+    for name in AUCTIONNET:
+        values, wrong = as_numbers(as_array(table.column(name)))
+        complain(faults, name, "not a number", wrong, as_array(table.column(name)))
+        complain(faults, name, "below 0", ~wrong & (values < 0), values)
+        columns[name] = values
+    if faults:
+        raise Refused(f"{path}: {'; '.join(faults)}. Nothing was written")
+    return pa.table({**columns, "requests": np.ones(len(table))})
+
+
+def summed(table: pa.Table, keys: Sequence[str]) -> pa.Table:
+    values = [name for name in table.column_names if name not in keys]
+    found = table.group_by(list(keys)).aggregate([(name, "sum") for name in values])
+    names = [name.removesuffix("_sum") for name in found.column_names]
+    return found.rename_columns(names)
+
+
+def write_weeks(folder: Path, table: Table, sources: Sequence[str]) -> list[int]:
+    """Files of every week; rows come in the order of week, day, advertiser and hour."""
+    content = {"format": FORMAT, "imported": list(sources)}
+    write_atomically(folder / WORLD, (to_json(content, indent=2) + "\n").encode())
+    weeks = np.unique(table["week"]).astype(int).tolist()
+    for week in weeks:
+        chosen = table["week"] == week
+        write_week(folder, week, {name: values[chosen] for name, values in table.items()})
+    return weeks
+
+
+def write_week(folder: Path, week: int, table: Table) -> None:
+    adv, first, rows = np.unique(table["advertiser"], return_index=True, return_counts=True)
+    days = np.unique(table["day"]).astype(int).tolist()
+    volume = np.minimum(rows / len(days), 65_535)
+    people = {name: table[name][first] for name in ("budget", "category", *CATEGORY, *AD)}
+    written = {
+        "advertisers": write_table(
+            folder / schema.advertisers_file(week),
+            "advertisers",
+            typed(
+                {
+                    **people,
+                    "adv": adv,
+                    "slot": np.arange(len(adv)),
+                    "block": np.zeros(len(adv)),
+                    "volume_decile": volume_deciles(volume),
+                    "volume": volume,
+                    "log_roi": np.log(table["target_roi"][first]),
+                },
+                "advertisers",
+            ),
+            {},
+        )
+    }
+    shards = []
+    for day in days:
+        chosen = table["day"] == day
+        part = {name: values[chosen] for name, values in table.items()}
+        shards.append(write_day(folder, week, day, part))
+    total = sum(shard["rows"]["rows"] for shard in shards)
+    manifest = {"format": FORMAT, "week": week, "imported": True, "rows": total, "shards": shards}
+    manifest["advertisers"] = written["advertisers"]._asdict()
+    text = (to_json(manifest, indent=1) + "\n").encode()
+    write_atomically(folder / schema.week_folder(week) / MANIFEST, text)
+
+
+def write_day(folder: Path, week: int, day: int, table: Table) -> dict[str, Any]:
+    adv, owner, length = np.unique(table["advertiser"], return_inverse=True, return_counts=True)
+    start = np.cumsum(length) - length
+    if length.max() > np.iinfo(np.uint16).max:
+        raise Refused(
+            f"advertiser {adv[length.argmax()]:.0f} has {length.max()} rows on day {day} of week "
+            f"{week}; at most {np.iinfo(np.uint16).max} can be told apart. Nothing was written"
+        )
+    last = start + length - 1
+    done = np.full(len(owner), schema.GOES_ON)
+    done[last] = schema.DAY_ENDED
+    spent = np.bincount(owner, table["pay"]) >= 0.999 * table["budget"][start]
+    done[last[spent]] = schema.BUDGET_SPENT
+    rows = {
+        "adv": table["advertiser"],
+        "day": table["day"],
+        "t": np.arange(len(owner)) - start[owner],
+        "hour": table["hour"],
+        **{name: table[name] for name in USER},
+        **{f"log_p{name}": np.log(table[f"p{name}"]) for name in ("ctr", "cvr", "gmv")},
+        **{name: table[name] for name in ("k", "arm", "win", "conv", "pay", "gmv")},
+        "seen": np.zeros(len(owner)),
+        "done": done,
+    }
+    ledger = {
+        "adv": adv,
+        "arm": table["arm"][start],
+        "rows": length,
+        **{name: np.bincount(owner, table[name]) for name in ("win", "conv", "pay", "gmv")},
+        "fair_pay": np.bincount(owner, table["pay"] / table["k"]),
+        "k_sum": np.bincount(owner, table["k"]),
+        "exhausted": spent,
+    }
+    place = (week, day, 0)
+    found: dict[str, Written] = {
+        "rows": write_table(folder / schema.rows_file(*place), "rows", typed(rows, "rows"), {}),
+        "ledger": write_table(
+            folder / schema.ledger_file(*place), "ledger", typed(ledger, "ledger"), {}
+        ),
+    }
+    return {"day": day, "block": 0, **{name: w._asdict() for name, w in found.items()}}
+
+
+def typed(table: Table, kind: str) -> Table:
+    return {name: table[name].astype(dtype) for name, dtype in schema.KINDS[kind].items()}

@@ -1,0 +1,201 @@
+"""What a semi-batch run of bidding algorithms is to do, and where its files are. Imports no JAX.
+
+plan.json                          the settings; a folder holds one plan
+data/                              the data set: week 0 is the incumbent's, later ones the arms'
+cache/                             weeks packed for sampling; may be deleted
+arms/NAME/checkpoints/             the learner's state
+arms/NAME/policy-week-W.safetensors   what was deployed
+arms/NAME/week-W.json              what its update saw
+references/NAME/                   data sets of reference policies, in worlds of their own
+results/week-W.json                metrics of every arm and reference, written last
+tables.md  table-paper.csv  table-full.csv  frontier.png  index.html
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from prudent.algorithms import ALGORITHMS
+from prudent.bidding.assignment import Assignment
+from prudent.bidding.world import preset as world_preset
+from prudent.bidding.world import world_hash
+from prudent.configs import OnPolicySchedule
+from prudent.constraints import FORMS
+from prudent.files import canonical_json, checksum, to_json, write_atomically
+from prudent.settings import Count, CountOrZero, NotNegative, Positive, Share, checked
+
+INCUMBENT, CLONING = "incumbent", "behaviour-cloning"
+PLAN = "plan.json"
+PAPER_COLUMNS = ("wcsac", "cvpo", "cup", "sac-pid", "cal", "sac-lag")
+# Constants among which the best in hindsight is chosen, and the other references.
+CONSTANTS = tuple(f"constant:{k:g}" for k in (0.6, 0.7, 0.8, 0.9, 1.0))
+RULES = ("feedback:0.9", "dual:1", "informed:0.85")
+REFERENCES = (*CONSTANTS, *RULES, CLONING)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that decides what a semi-batch run computes."""
+
+    preset: str
+    algorithms: tuple[str, ...] = PAPER_COLUMNS
+    references: tuple[str, ...] = REFERENCES
+    weeks: Count = 4
+    world_seed: CountOrZero = 0
+    seed: CountOrZero = 0
+    updates: Count = 20_000
+    batch_size: Count = 64
+    hidden: tuple[Count, ...] = (256, 256)
+    discount: Share = 0.999
+    multiplier_learning_rate: Positive = 3e-3
+    history: Literal["shared", "own"] = "shared"
+    strategy: str = "uniform"
+    assignment: Literal["switchback", "weekly"] = "switchback"
+    form: Literal["deficit", "ratio", "budget"] = "deficit"
+    multiplier_scope: Literal["global", "group"] = "global"
+    budget_units: Positive = 10.0
+    conservatism: NotNegative | None = None
+    convexity: NotNegative | None = None
+    world_sha256: str = ""
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """All that share the world; the incumbent last."""
+        return (*self.algorithms, INCUMBENT)
+
+    def bound(self) -> float:
+        """What the expected cost may reach, in the unit of the rows' costs."""
+        bound = FORMS[self.form].bound
+        return bound if self.form == "ratio" else bound * self.budget_units
+
+    def values(self, algorithm: str) -> dict[str, Any]:
+        """Settings of an algorithm that follow from the plan; it takes those that it has."""
+        found: dict[str, Any] = {
+            "hidden": self.hidden,
+            "discount": self.discount,
+            "cost_discount": self.discount,
+            "multiplier_learning_rate": self.multiplier_learning_rate,
+            "dual_action": "policy",
+        }
+        if algorithm == "cup":
+            # One step a week: at its usual rate the multiplier would not leave 0 within a year.
+            found |= {"multiplier_learning_rate": 1.0, "hidden": (64, 64)}
+        if self.form == "ratio":
+            found["constraint"] = "ratio"
+        if self.multiplier_scope == "group":
+            categories = world_preset(self.preset).categories
+            found |= {"multiplier_scope": "group", "multiplier_count": categories}
+        for name in ("conservatism", "convexity"):
+            if getattr(self, name) is not None:
+                found[name] = getattr(self, name)
+        return found
+
+    def identity(self) -> str:
+        return checksum(canonical_json(asdict(self)))[:8]
+
+    def world_assignment(self) -> Assignment:
+        return self.assignment
+
+    @staticmethod
+    def read(folder: Path) -> "Plan":
+        path = folder / PLAN
+        if not path.exists():
+            raise ValueError(f"{folder} holds no semi-batch run (there is no {PLAN})")
+        try:
+            fields = json.loads(path.read_bytes())
+            plan = checked(Plan(**fields))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{path} is not a plan this version reads ({error})") from None
+        check_plan(plan)
+        return plan
+
+
+# What the presets of a world mean for learners, where nothing else is said.
+SIZES: dict[str, dict[str, Any]] = {
+    "smoke": {"updates": 200, "hidden": (32, 32), "weeks": 2},
+    "small": {"updates": 20_000},
+    "stationary": {"updates": 20_000},
+    "hard": {"updates": 20_000},
+    "paper-data": {"updates": 10_000, "batch_size": 512},
+    "paper": {"updates": 100_000, "batch_size": 512},
+}
+SMOKE_REFERENCES = ("constant:0.7", "constant:0.9", "feedback:0.9", CLONING)
+
+
+def make_plan(preset: str, given: dict[str, Any]) -> Plan:
+    """The plan of a preset with what was given instead; what is None was not."""
+    if preset not in SIZES:
+        raise ValueError(f"no preset {preset!r}; there is: {', '.join(SIZES)}")
+    values = {name: value for name, value in given.items() if value is not None}
+    sizes = dict(SIZES[preset])
+    if preset == "smoke":
+        sizes["references"] = SMOKE_REFERENCES
+    sha = world_hash(world_preset(preset))
+    plan = checked(Plan(**{"preset": preset, **sizes, **values, "world_sha256": sha}))
+    check_plan(plan)
+    return plan
+
+
+def check_plan(plan: Plan) -> None:
+    unknown = [name for name in plan.algorithms if name not in ALGORITHMS]
+    if unknown:
+        raise ValueError(f"no algorithm {unknown[0]!r}; there is: {', '.join(ALGORITHMS)}")
+    for what, names in (("algorithm", plan.algorithms), ("reference", plan.references)):
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"{what} {twice} is named twice; each has one arm")
+    if not plan.algorithms:
+        raise ValueError("at least one algorithm is needed (--algorithms cal)")
+    on_policy = [a for a in plan.algorithms if ALGORITHMS[a].schedule is OnPolicySchedule]
+    if set(on_policy) - {"cup"}:
+        raise ValueError(
+            f"{on_policy[0]} learns on-policy; of those only cup is set up for logged days"
+        )
+    special = plan.form == "ratio" or plan.multiplier_scope != "global"
+    unable = [a for a in plan.algorithms if a not in ("cal", "ucb")]
+    if special and unable:
+        option = "--form ratio" if plan.form == "ratio" else "--multiplier-scope group"
+        raise ValueError(f"{option} is for cal and ucb; {unable[0]} has no such setting")
+    if plan.world_sha256 != world_hash(world_preset(plan.preset)):
+        raise ValueError(
+            f"the world {plan.preset!r} is not the one this run began with (other numbers or "
+            "version); go on with the version that began it, or begin anew"
+        )
+
+
+def write_plan(folder: Path, plan: Plan) -> None:
+    """Into a new folder, or one that has this very plan."""
+    path = folder / PLAN
+    content = (to_json(asdict(plan), indent=2) + "\n").encode()
+    if path.exists():
+        if Plan.read(folder) != plan:
+            raise ValueError(
+                f"{folder} holds a run of another plan; go on with `prudent bidding run --resume "
+                f"{folder}`, or choose another folder with --out"
+            )
+        return
+    others = sorted(p.name for p in folder.iterdir() if p.name != ".lock")
+    if others:
+        raise ValueError(f"{folder} is not empty ({others[0]}); choose another folder with --out")
+    write_atomically(path, content)
+
+
+def policy_file(folder: Path, name: str, week: int) -> Path:
+    return folder / "arms" / name / f"policy-week-{week}.safetensors"
+
+
+def record_file(folder: Path, name: str, week: int) -> Path:
+    return folder / "arms" / name / f"week-{week}.json"
+
+
+def calibration_file(folder: Path, name: str, week: int) -> Path:
+    return folder / "arms" / name / f"calibration-week-{week}.json"
+
+
+def results_file(folder: Path, week: int) -> Path:
+    return folder / "results" / f"week-{week}.json"
+
+
+def reference_folder(folder: Path, name: str) -> Path:
+    return folder / "references" / name.replace(":", "-")

@@ -1,0 +1,171 @@
+"""A log of one's own becomes a data set, or is refused with its rows and nothing written."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+
+from prudent.bidding.dataset import HistoricalDataset
+from prudent.bidding.importing import AUCTIONNET, import_logs
+from prudent.bidding.metrics import clusters_of, metrics_of, read_days, value_of
+from prudent.bidding.schema import advertisers_file, rows_file
+from prudent.bidding.shards import read_table
+
+
+def log(**changes):
+    """Two advertisers, two days; rows out of order on purpose."""
+    table = {
+        "week": [0] * 6, "day": [0, 0, 0, 1, 1, 0], "hour": [9.0, 8.0, 7.5, 1.0, 2.0, 20.0],
+        "advertiser": [7, 7, 3, 7, 3, 3], "target_roi": [2.0, 2.0, 4.0, 2.0, 4.0, 4.0],
+        "budget": [100.0, 100.0, 50.0, 100.0, 50.0, 50.0], "pctr": [0.1] * 6, "pcvr": [0.2] * 6,
+        "pgmv": [50.0] * 6, "k": [1.0, 0.75, 1.25, 1.0, 1.0, 1.0],
+        "pay": [10.0, 5.0, 8.0, 0.0, 2.0, 49.0], "gmv": [31.0, 0.0, 40.0, 0.0, 4.0, 100.0],
+    }  # fmt: skip
+    return {**table, **changes}
+
+
+def written(path, table):
+    pq.write_table(pa.table(table), path)
+    return path
+
+
+def test_rows_arrive_in_order_of_day_advertiser_and_hour(tmp_path):
+    said = import_logs([written(tmp_path / "log.parquet", log())], tmp_path / "data")
+    assert said == [f"{tmp_path / 'data'}: 6 rows of 2 advertisers, weeks 0"]
+    rows = read_table(tmp_path / "data" / rows_file(0, 0, 0), "rows")
+    assert rows["adv"].tolist() == [3, 3, 7, 7]
+    assert rows["hour"].tolist() == [7.5, 20.0, 8.0, 9.0]
+    assert rows["t"].tolist() == [0, 1, 0, 1]
+    assert rows["done"].tolist() == [0, 2, 0, 1]  # 57 of a budget of 50: spent
+    assert rows["win"].tolist() == [1, 1, 1, 1]
+    people = read_table(tmp_path / "data" / advertisers_file(0), "advertisers")
+    np.testing.assert_allclose(np.exp(people["log_roi"]), [4.0, 2.0], rtol=1e-6)
+
+
+def test_a_learner_can_read_it_and_metrics_are_those_of_the_log(tmp_path):
+    import_logs([written(tmp_path / "log.parquet", log())], tmp_path / "data")
+    history = HistoricalDataset(tmp_path / "data", [0])
+    found = history.draw(5, 4, np.random.default_rng(0), "advertiser_balanced")
+    assert np.isfinite(found.observation).all()
+    days = read_days(tmp_path / "data", 0, with_oracle=False)
+    sums = metrics_of(days, clusters_of(days), 1)
+    assert value_of(sums["pay"]) == pytest.approx(74.0)
+    # Advertiser 3: 144 of 4 * 59 due; 7: 31 of 2 * 15, which is met.
+    assert value_of(sums["vio_week"]) == pytest.approx(0.5)
+    assert value_of(sums["depth"]) == pytest.approx((236 - 144) / (236 + 30))
+
+
+def test_csv_and_parquet_give_the_same_files(tmp_path):
+    import_logs([written(tmp_path / "log.parquet", log())], tmp_path / "one")
+    pa_csv.write_csv(pa.table(log()), tmp_path / "log.csv")
+    import_logs([tmp_path / "log.csv"], tmp_path / "two")
+    for name in (rows_file(0, 0, 0), rows_file(0, 1, 0), advertisers_file(0)):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"pay": [1.0, -5.0, 0.0, 0.0, 0.0, 0.0]}, r"pay is not a number from 0 .*row 2: '-5.0'"),
+        ({"hour": [9.0, 8.0, 25.0, 1.0, 24.0, -1.0]}, r"hour .* in 3 of 6 rows \(row 3: '25.0'"),
+        ({"k": [2.0] * 6}, r"k is not .* 0.5 to 1.5 in 6 of 6 rows .*and 3 more"),
+        ({"gmv": list("1x2345")}, r"gmv is not a number in 1 of 6 rows \(row 2: 'x'"),
+        ({"pctr": [None, 0.1, 0.1, 0.1, 0.1, 0.1]}, r"pctr is not a number in 1 of 6"),
+        ({"pcvr": [0.0] * 6}, r"pcvr is not a number above 0"),
+        ({"day": [0, 0, 0, 7, 1, 0]}, r"day is not a whole number from 0 to 6 .*row 4"),
+        ({"advertiser": [7, 7.5, 3, 7, 3, 3]}, r"advertiser is not a whole number"),
+        ({"budget": [100.0, 90.0, 50.0, 100.0, 50.0, 50.0]}, r"budget is not the same .*row 2"),
+        ({"pay": [1000.0, 0, 0, 0, 0, 0]}, r"pay is more than a day's budget in 1 of 6 rows"),
+        ({"arm": [0, 1, 0, 0, 0, 0]}, r"arm is not the same in all of an advertiser's day"),
+    ],
+)  # fmt: skip
+def test_impossible_rows_are_named_and_nothing_is_written(tmp_path, changes, complaint):
+    path = written(tmp_path / "log.parquet", log(**changes))
+    with pytest.raises(ValueError, match=complaint) as refused:
+        import_logs([path], tmp_path / "data")
+    assert "Nothing was written" in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["log.parquet"]
+
+
+def test_several_faults_are_told_at_once(tmp_path):
+    bad = log(pay=[-1.0] * 6, gmv=[-1.0] * 6)
+    with pytest.raises(ValueError, match=r"pay .* gmv "):
+        import_logs([written(tmp_path / "log.parquet", bad)], tmp_path / "data")
+
+
+def test_missing_columns_files_and_rows_are_told(tmp_path):
+    short = {name: values for name, values in log().items() if name not in ("pay", "k")}
+    with pytest.raises(ValueError, match="has no column k, pay; it has week, day"):
+        import_logs([written(tmp_path / "log.parquet", short)], tmp_path / "data")
+    with pytest.raises(ValueError, match="there is no file"):
+        import_logs([tmp_path / "none.csv"], tmp_path / "data")
+    (tmp_path / "text.parquet").write_text("no parquet")
+    with pytest.raises(ValueError, match="cannot be read"):
+        import_logs([tmp_path / "text.parquet"], tmp_path / "data")
+    empty = pa.table(log()).slice(0, 0)
+    pq.write_table(empty, tmp_path / "empty.parquet")
+    with pytest.raises(ValueError, match="has no rows"):
+        import_logs([tmp_path / "empty.parquet"], tmp_path / "data")
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_folder_that_holds_something_is_left_alone(tmp_path):
+    path = written(tmp_path / "log.parquet", log())
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "mine.txt").write_text("mine")
+    with pytest.raises(ValueError, match="is there already"):
+        import_logs([path], tmp_path / "data")
+    assert (tmp_path / "data" / "mine.txt").read_text() == "mine"
+
+
+def test_a_kill_while_it_writes_leaves_no_data_set(tmp_path, monkeypatch):
+    from prudent.bidding import importing
+
+    def killed(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(importing, "write_day", killed)
+    with pytest.raises(KeyboardInterrupt):
+        import_logs([written(tmp_path / "log.parquet", log())], tmp_path / "data")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["log.parquet"]
+
+
+def auctionnet(**changes):
+    """Two requests of one tick and one of the next, for one advertiser."""
+    table = {
+        "deliveryPeriodIndex": [7, 7, 7], "advertiserNumber": [4, 4, 4],
+        "advertiserCategoryIndex": [1, 1, 1], "budget": [2000.0] * 3, "CPAConstraint": [100.0] * 3,
+        "timeStepIndex": [3, 3, 4], "remainingBudget": [2000.0, 2000.0, 1990.0],
+        "pvIndex": [0, 1, 0], "pValue": [0.01, 0.03, 0.02], "pValueSigma": [0.0] * 3,
+        "bid": [1.2, 3.6, 0.2], "xi": [1, 1, 0], "adSlot": [1, 2, 0], "cost": [0.8, 1.2, 0.0],
+        "isExposed": [1, 1, 0], "conversionAction": [0, 1, 0], "leastWinningCost": [0.1] * 3,
+        "isEnd": [0, 0, 0],
+    }  # fmt: skip
+    return {**table, **changes}
+
+
+def test_auctionnet_ticks_become_records(tmp_path):
+    """Bids are 1.2 times value at the target of 100, then 0.1 times, which is no k of ours."""
+    assert set(AUCTIONNET) <= set(auctionnet())
+    pa_csv.write_csv(pa.table(auctionnet()), tmp_path / "period-7.csv")
+    said = import_logs([tmp_path / "period-7.csv"], tmp_path / "data", "auctionnet")
+    assert said[0].startswith("1 of 2 records bid less than 0.5 or more than 1.5 times")
+    rows = read_table(tmp_path / "data" / rows_file(0, 0, 0), "rows")
+    assert rows["hour"].tolist() == [1.5, 2.0]
+    np.testing.assert_allclose(rows["k"], [1.2, 0.5], atol=1e-3)
+    np.testing.assert_allclose(rows["pay"], [2.0, 0.0])
+    np.testing.assert_allclose(rows["gmv"], [100.0, 0.0])
+    np.testing.assert_allclose(np.exp(rows["log_pcvr"].astype(float)), [0.02, 0.02], rtol=2e-3)
+    people = read_table(tmp_path / "data" / advertisers_file(0), "advertisers")
+    assert people["log_roi"].tolist() == [0.0]
+
+
+def test_auctionnet_without_its_columns_is_refused(tmp_path):
+    path = written(tmp_path / "log.parquet", log())
+    with pytest.raises(ValueError, match=r"has no column deliveryPeriodIndex.*AuctionNet's are"):
+        import_logs([path], tmp_path / "data", "auctionnet")
+    path = written(tmp_path / "bad.parquet", auctionnet(cost=[-1.0, 0.0, 0.0]))
+    with pytest.raises(ValueError, match="cost is below 0 in 1 of 3 rows"):
+        import_logs([path], tmp_path / "data", "auctionnet")

@@ -1,0 +1,321 @@
+"""The semi-batch protocol: what it computes, that a kill changes nothing, and what it refuses."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from prudent.bidding import arms, dataset, plan, protocol, tables, world
+from prudent.bidding.dataset import HistoricalDataset
+from prudent.bidding.plan import CLONING, INCUMBENT, Plan, make_plan
+from prudent.bidding.shards import OracleFile, read_table
+from prudent.exported import load_exported
+
+TINY = replace(world.preset("smoke"), advertisers=42, block_size=21, volume=12.0, most_volume=40)
+GIVEN = {
+    "algorithms": ("cal", "cup"), "references": ("constant:0.7", "constant:0.9", CLONING),
+    "weeks": 2, "updates": 70, "batch_size": 8, "hidden": (8, 8),
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def tiny_world(monkeypatch):
+    patch(monkeypatch)
+
+
+def patch(patched):
+    """A world of a few advertisers, and learners in this process."""
+    patched.setitem(world.PRESETS, "tiny", TINY)
+    patched.setitem(plan.SIZES, "tiny", {})
+    patched.setattr(arms, "CLONING_UPDATES", 20)
+    patched.setattr(protocol, "learn_in_process", learn_here)
+
+
+def learn_here(folder, name, week, calibrating):
+    work = arms.calibrate if calibrating else arms.learn_week
+    work(folder, Plan.read(folder), name, week)
+
+
+def quietly(text):
+    pass
+
+
+def carry_out(folder, **given):
+    made = make_plan("tiny", {**GIVEN, **given})
+    protocol.run_protocol(folder, made, processes=1, say=quietly)
+    return made
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """One run that nobody interrupted; its settings are those of `carry_out`."""
+    folder = tmp_path_factory.mktemp("protocol") / "whole"
+    with pytest.MonkeyPatch.context() as patched:
+        patch(patched)
+        carry_out(folder)
+    return folder
+
+
+def timeless(value):
+    if isinstance(value, dict):
+        return {k: timeless(v) for k, v in value.items() if not k.endswith("seconds")}
+    return value
+
+
+def results(folder, week):
+    return timeless(json.loads((folder / "results" / f"week-{week}.json").read_text()))
+
+
+def test_every_week_has_results_of_arms_and_references(whole):
+    for week in (1, 2):
+        found = results(whole, week)
+        assert set(found["arms"]) == {"cal", "cup", INCUMBENT}
+        assert set(found["references"]) == set(GIVEN["references"])
+        assert found["training"]["cal"]["updates"] == 70 * week
+        assert found["training"]["cup"]["updates"] == week
+        for metrics in (*found["arms"].values(), *found["references"].values()):
+            assert {"pay", "pay_per_day", "vio_week", "vio_exp", "win_rate"} <= set(metrics)
+    assert results(whole, 1)["references"]["constant:0.7"]["mean_k"]["value"] == pytest.approx(
+        0.7, abs=1e-3
+    )
+
+
+def test_pay_in_the_results_is_pay_in_the_rows(whole):
+    """Conserved from shards to ledgers to metrics."""
+    history = HistoricalDataset(whole / "data", [1], cache=whole / "cache")
+    rows, found = history.weeks[0].rows, results(whole, 1)["arms"]
+    for arm, name in enumerate(("cal", "cup", INCUMBENT)):
+        pay = rows["pay"][rows["arm"] == arm].sum(dtype=float)
+        assert found[name]["pay"]["value"] == pytest.approx(pay, rel=1e-6)
+
+
+def test_what_was_deployed_is_what_was_exported(whole):
+    """Every week another policy, and the data set keeps the very file."""
+    for name in ("cal", "cup"):
+        files = [plan.policy_file(whole, name, week).read_bytes() for week in (1, 2)]
+        assert files[0] != files[1]
+    manifest = json.loads((whole / "data/week-1/manifest.json").read_text())
+    kept = whole / "data" / manifest["policies"][0]["policy"]
+    assert kept.read_bytes() == plan.policy_file(whole, "cal", 1).read_bytes()
+    assert manifest["policies"][2]["policy"] == INCUMBENT
+
+
+def test_the_exported_policy_sees_on_the_scale_of_week_0(whole):
+    """Raw observations in; the scale stands in the file and is the same in both weeks."""
+    scale = arms.scale_of(whole)
+    policies = [load_exported(plan.policy_file(whole, "cal", week)) for week in (1, 2)]
+    for policy in policies:
+        deviation, largest, mean = policy._scaling
+        np.testing.assert_array_equal(mean, scale.mean)
+        np.testing.assert_array_equal(deviation, scale.deviation)
+        assert largest == scale.largest
+
+
+def test_history_is_shared_or_own_and_cup_has_its_newest_week(whole):
+    made = Plan.read(whole)
+    shared = arms.history_of(made, whole, "cal", 2)
+    own = arms.history_of(replace(made, history="own"), whole, "cal", 2)
+    cup = arms.history_of(made, whole, "cup", 2)
+    first, second = (len(HistoricalDataset(whole / "data", [w])) for w in (0, 1))
+    arm = [len(HistoricalDataset(whole / "data", [1], arms={1: [a]})) for a in range(3)]
+    assert len(shared) == first + second
+    assert len(own) == first + arm[0]
+    assert len(cup) == arm[1]
+
+
+def test_a_clone_acts_as_its_data_did(whole):
+    """Maximum likelihood on the incumbent's week brings the mean action close to its mean."""
+    history = HistoricalDataset(whole / "data", [0], cache=whole / "cache")
+    made = replace(Plan.read(whole), updates=400)
+    built = arms.build(made, CLONING, arms.scale_of(whole))
+    import jax
+
+    state = built.algorithm.init(jax.random.key(0))
+    monkey = pytest.MonkeyPatch()
+    monkey.setattr(arms, "CLONING_UPDATES", 400)
+    fitted = arms.cloned(made, built, history, state)
+    monkey.undo()
+    rows = history.weeks[0]
+    seen = rows.observations(rows.rows)
+    actions = 2.0 * (rows.rows["k"].astype(float) - 1.0)
+    before, after = (
+        np.asarray(built.algorithm.act_greedily(each, seen))[:, 0] for each in (state, fitted)
+    )
+    assert np.mean((after - actions) ** 2) < 0.8 * np.mean((before - actions) ** 2)
+    assert abs(after.mean() - actions.mean()) < 0.1
+
+
+def test_critics_are_compared_with_what_days_cost(whole):
+    for week in (1, 2):
+        found = json.loads(plan.calibration_file(whole, "cal", week).read_text())
+        assert found["days"] > 0
+        assert np.isfinite([found["realised"], found["estimate"], found["conservative"]]).all()
+        assert json.loads(plan.calibration_file(whole, "cup", week).read_text()) == {}
+
+
+def test_tables_figure_and_page_say_that_it_is_simulated(whole):
+    text = (whole / "tables.md").read_text()
+    assert text.count("imulated") >= 2
+    assert "Not comparable in units" in text
+    page = (whole / "index.html").read_text()
+    assert "simulated" in page
+    assert "http" not in page  # self-contained
+    assert (whole / "frontier.png").read_bytes()[:4] == b"\x89PNG"
+    head = (whole / "table-paper.csv").read_text().splitlines()
+    assert head[0] == "week,CAL,CUP"
+    assert len(head) == 3
+    lowest = min(float(cell.split(" / ")[0]) for row in head[1:] for cell in row.split(",")[1:])
+    assert lowest == 0.0  # affine: less the least
+
+
+def test_the_best_constant_pays_most_within_the_constraint():
+    def made(pay, deficit):
+        return {"pay_per_day": {"value": pay}, "deficit": {"value": deficit}}
+
+    references = {
+        "constant:0.7": made(1.0, -0.1), "constant:0.8": made(2.0, -0.01),
+        "constant:0.9": made(3.0, 0.1), "feedback:0.9": made(9.0, -1.0),
+    }  # fmt: skip
+    assert tables.best_constant(references) == "constant:0.8"
+    broken = {"constant:0.7": made(1.0, 0.2), "constant:1": made(1.0, 1.2)}
+    assert tables.best_constant(broken) == "constant:0.7"
+    assert tables.best_constant({}) is None
+
+
+@pytest.mark.parametrize("step", ["draw", "save", "export_policy", "evaluate_week", "write_report"])
+def test_stopped_anywhere_the_same_command_comes_to_the_same_results(
+    whole, tmp_path, monkeypatch, step
+):
+    """Stopped once in each kind of step, in the second week, and begun again."""
+    folder = tmp_path / "run"
+    home = {
+        "draw": HistoricalDataset, "save": arms, "export_policy": arms,
+        "evaluate_week": protocol.metrics, "write_report": protocol,
+    }[step]  # fmt: skip
+    original, calls = getattr(home, step), []
+
+    def stops(*arguments, **names):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return original(*arguments, **names)
+
+    monkeypatch.setattr(home, step, stops)
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(folder)
+    monkeypatch.setattr(home, step, original)
+    carry_out(folder)
+    for week in range(3):
+        assert results(folder, week) == results(whole, week)
+    for week in (1, 2):
+        for name in ("cal", "cup"):
+            one, other = (plan.policy_file(f, name, week).read_bytes() for f in (folder, whole))
+            assert one == other
+
+
+def test_stopped_amid_updates_it_goes_on_from_the_checkpoint(whole, tmp_path, monkeypatch):
+    """With a checkpoint after every call, the second attempt makes only what is left."""
+    folder = tmp_path / "run"
+    monkeypatch.setattr(arms, "CHECKPOINT_SECONDS", 0.0)
+    original, sizes = HistoricalDataset.draw, []
+
+    def stops(self, updates, *rest):
+        sizes.append(updates)
+        if sizes == [1, 64, 1]:
+            raise KeyboardInterrupt
+        return original(self, updates, *rest)
+
+    monkeypatch.setattr(HistoricalDataset, "draw", stops)
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(folder, weeks=1)
+    sizes.clear()
+    sizes.append(0)
+    carry_out(folder, weeks=1)
+    assert sizes[1:4] == [1, 1, 1]  # an example for its shape, then updates 65 and 66
+    one, other = (plan.policy_file(f, "cal", 1) for f in (folder, whole))
+    assert load_exported(one)(np.ones(26)) == load_exported(other)(np.ones(26))
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"algorithms": ("dqn",)}, "no algorithm 'dqn'; there is"),
+        ({"algorithms": ()}, "at least one algorithm"),
+        ({"algorithms": ("cal", "cal")}, "algorithm cal is named twice"),
+        ({"algorithms": ("ppo",)}, "only cup is set up for logged days"),
+        ({"form": "ratio"}, "--form ratio is for cal and ucb; cup has no such setting"),
+        ({"multiplier_scope": "group"}, "--multiplier-scope group is for cal and ucb"),
+        ({"weeks": 0}, "--weeks is 0"),
+        ({"updates": -1}, "--updates is -1"),
+    ],
+)
+def test_plans_that_cannot_be_carried_out_are_refused(given, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        make_plan("tiny", {**GIVEN, **given})
+
+
+def test_another_plan_or_world_does_not_go_into_the_folder(whole, monkeypatch):
+    other = make_plan("tiny", {**GIVEN, "updates": 71})
+    with pytest.raises(ValueError, match="holds a run of another plan"):
+        protocol.run_protocol(whole, other, processes=1, say=quietly)
+    monkeypatch.setitem(world.PRESETS, "tiny", replace(TINY, bias_sd=0.3))
+    with pytest.raises(ValueError, match="not the one this run began with"):
+        Plan.read(whole)
+
+
+def test_a_folder_of_somebody_else_is_left_alone(tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(ValueError, match=r"not empty \(mine.txt\)"):
+        carry_out(tmp_path)
+
+
+def test_no_learner_can_open_the_oracle(whole):
+    paths = list((whole / "data" / "oracle").rglob("*.parquet"))
+    assert paths
+    for path in paths:
+        for kind in ("rows", "ledger", "oracle-ledger"):
+            with pytest.raises(OracleFile):
+                read_table(path, kind)
+    for module in (arms, dataset):
+        assert "read_oracle" not in Path(module.__file__).read_text()
+
+
+@pytest.mark.parametrize("form", ["ratio", "budget"])
+def test_cal_learns_with_every_form_and_group(tmp_path, whole, form):
+    """What its settings need beside the rows is handed over."""
+    folder = Path(shutil.copytree(whole / "data", tmp_path / "run" / "data")).parent
+    (folder / "data" / ".lock").unlink(missing_ok=True)
+    given = {**GIVEN, "algorithms": ("cal",), "form": form, "multiplier_scope": "group"}
+    made = make_plan("tiny", given)
+    (folder / "arms").mkdir()
+    arms.learn_week(folder, made, "cal", 1)
+    record = json.loads(plan.record_file(folder, "cal", 1).read_text())
+    assert np.isfinite(list(record["training"].values())).all()
+    assert made.bound() == (-1.0 if form == "ratio" else -10.0)
+
+
+@pytest.mark.slow
+def test_smoke_from_one_command_survives_a_kill(tmp_path):
+    """The real thing, in processes, killed once amid the first week."""
+    folder = tmp_path / "smoke"
+    words = [
+        sys.executable, "-m", "prudent", "bidding", "run", "--preset", "smoke", "--quiet",
+        "--algorithms", "cal", "sac-pid", "--references", "constant:0.7", "--out", str(folder),
+    ]  # fmt: skip
+    process = subprocess.Popen(words)
+    while process.poll() is None and not (folder / "arms" / "cal" / "week-1.json").exists():
+        time.sleep(0.1)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    resumed = [*words[:5], "--resume", str(folder), "--quiet"]
+    assert subprocess.run(resumed, check=False).returncode == 0
+    assert results(folder, 2)["training"]["cal"]["updates"] == 400
+    assert (folder / "index.html").exists()
