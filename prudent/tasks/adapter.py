@@ -197,7 +197,7 @@ def bad_step(name: str, result: Any) -> UnsupportedEnvironment:
     )
 
 
-def describe_spaces(environment: AdaptedEnv) -> dict[str, Any]:
+def describe_spaces(environment: "AdaptedEnv | gymnasium.Env[Any, Any]") -> dict[str, Any]:
     """What a policy must know to see and act as the environment's spaces say; for JSON."""
     env = environment.unwrapped
     observations, actions = env.observation_space, env.action_space
