@@ -21,7 +21,8 @@ from prudent.report.stored import note, printable
 from prudent.report.tables import final_table
 
 PAGE, FIGURES = "index.html", "figures"
-FORMATS = {".png": 160, ".svg": 160}  # dots per inch, in SVG of what is not lines
+FORMATS = {".png": 140, ".svg": 140}  # dots per inch, in SVG of what is not lines
+RELOAD = 15.0  # seconds at least, after which a page that is followed loads itself anew
 # A refresh of many runs takes seconds; the grid that it watches should have the machine.
 REST = 5.0  # times as long as the last refresh took
 
@@ -122,7 +123,7 @@ def follow(paths: Sequence[Path], out: Path, log_steps: bool, every: float) -> N
         while True:
             state, started = fingerprint(paths), time.monotonic()
             if state != seen:
-                last = refresh(paths, out, log_steps, max(every, 5.0)) or last
+                last = refresh(paths, out, log_steps, max(every, RELOAD)) or last
                 seen = state
             time.sleep(max(every, REST * (time.monotonic() - started)))
     except KeyboardInterrupt:

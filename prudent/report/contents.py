@@ -114,9 +114,12 @@ def of_seeds(group: int, found: Curve, sampled: bool = False) -> Json:
     return line
 
 
-def rounded(values: np.ndarray) -> list[float]:
-    """To five digits, which is more than a plot can show."""
-    return [float(f"{value:.5g}") for value in np.asarray(values).tolist()]
+def rounded(values: np.ndarray) -> list[float | None]:
+    """To five digits, which is more than a plot can show; what is not finite is a gap."""
+    return [
+        float(f"{value:.5g}") if abs(value) < 1e300 else None
+        for value in np.asarray(values).tolist()
+    ]
 
 
 def boxes(group: int, records: Sequence[Record]) -> Json:

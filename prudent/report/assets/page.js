@@ -253,7 +253,8 @@ function reloadWhileFollowed() {
   const seconds = Number(document.body.dataset.reload);
   const pause = document.getElementById("pause");
   if (!seconds || !pause) return;
-  const reload = () => { if (!pause.checked && !document.hidden) location.reload(); };
+  const isRead = () => pause.checked || document.hidden || document.querySelector(".plot:hover");
+  const reload = () => { if (!isRead()) location.reload(); };
   setInterval(reload, 1000 * seconds);
 }
 
