@@ -193,6 +193,11 @@ def test_one_picture_of_all_runs_below_a_folder(tmp_path, monkeypatch, capsys):
         run_report(monkeypatch, tmp_path / "runs", "--out", "x.png", "--follow")
 
 
+def test_what_is_neither_a_folder_nor_a_picture_is_refused(tmp_path, monkeypatch):
+    with pytest.raises(SystemExit, match=r"a folder, or a picture .*, not x\.html"):
+        run_report(monkeypatch, write_run(tmp_path / "a"), "--out", "x.html")
+
+
 def test_the_same_run_twice_and_a_clash_do_not_stop_a_report(tmp_path):
     write_run(tmp_path / "a")
     write_run(tmp_path / "b")

@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.cbook import boxplot_stats
 
 from prudent.report.figures import Groups, cost_label
+from prudent.report.groups import algorithms_of
 from prudent.report.looks import looks_of
 from prudent.report.records import (
     GREEDY,
@@ -30,7 +31,7 @@ MOST_BEYOND = 24  # episodes beyond the whiskers that are shown of a box
 
 
 def contents(tasks: Mapping[str, Groups]) -> list[Json]:
-    algorithms = {r[0].run["algorithm"] for groups in tasks.values() for r in groups.values()}
+    algorithms = algorithms_of(tasks)
     return [task_contents(task, groups, algorithms) for task, groups in tasks.items()]
 
 
