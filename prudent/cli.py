@@ -321,7 +321,10 @@ class ReportOptions:
 
 def report(arguments: list[str]) -> None:
     options = read(ReportOptions, "prudent report", arguments)
-    if options.out.suffix in (".png", ".svg", ".pdf"):
+    ending = options.out.suffix.lower()
+    if ending in (".jpg", ".jpeg", ".gif", ".webp", ".eps", ".html", ".htm", ".md"):
+        raise ValueError(f"--out is a folder, or a picture (.png, .svg, .pdf), not {options.out}")
+    if ending in (".png", ".svg", ".pdf"):
         if options.follow:
             raise ValueError(f"--follow writes a folder; {options.out} is one picture")
         one_picture(options)

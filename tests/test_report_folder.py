@@ -145,6 +145,37 @@ def test_nothing_to_report_is_one_line(tmp_path, monkeypatch, make, fault):
     assert not (tmp_path / "out").exists()
 
 
+def damage(content, generator):
+    """Cut, changed, doubled or nonsense in the middle."""
+    at = int(generator.integers(len(content)))
+    end = at + int(generator.integers(1, 9))
+    word = [b"", b"\n", b"null", b"[" * 99_999, b"9" * 400, b"1e400", b"\xff", b"{}", b"-", b'"']
+    kind = int(generator.integers(3))
+    if kind == 0:
+        return content[:at]
+    if kind == 1:
+        return content[:at] + word[generator.integers(len(word))] + content[end:]
+    return content[:end] + content[at:]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_damage_stops_a_report(tmp_path, seed):
+    generator = np.random.default_rng(seed)
+    write_run(tmp_path / "sound", 0, gap=1.0, spread=1.0)
+    broken = write_run(tmp_path / "broken", 1, gap=1.0, spread=1.0)
+    files = {path: path.read_bytes() for path in sorted(broken.iterdir())}
+    for _ in range(60):
+        path = list(files)[generator.integers(len(files))]
+        path.write_bytes(damage(files[path], generator))
+        tasks, said = found_below(tmp_path)
+        shown = sum(len(records) for groups in tasks.values() for records in groups.values())
+        assert shown == 2 or any(str(broken) in line for line in said)
+        assert contents(tasks)
+        assert all(detailed_rows(groups) for groups in tasks.values())
+        cautions(tasks, said)
+        path.write_bytes(files[path])
+
+
 def test_a_runs_folder_is_no_place_for_a_report(tmp_path, monkeypatch):
     folder = write_run(tmp_path / "a")
     with pytest.raises(SystemExit, match="a is the folder of a run; choose another with --out"):
@@ -160,6 +191,11 @@ def test_one_picture_of_all_runs_below_a_folder(tmp_path, monkeypatch, capsys):
         assert "| cal (default) | 2 |" in capsys.readouterr().out
     with pytest.raises(SystemExit, match=r"--follow writes a folder; x\.png is one picture"):
         run_report(monkeypatch, tmp_path / "runs", "--out", "x.png", "--follow")
+
+
+def test_what_is_neither_a_folder_nor_a_picture_is_refused(tmp_path, monkeypatch):
+    with pytest.raises(SystemExit, match=r"a folder, or a picture .*, not x\.html"):
+        run_report(monkeypatch, write_run(tmp_path / "a"), "--out", "x.html")
 
 
 def test_the_same_run_twice_and_a_clash_do_not_stop_a_report(tmp_path):
@@ -330,7 +366,7 @@ def test_following_writes_anew_when_records_change(tmp_path):
     try:
         write_run(runs / "a", 0)
         wait_for(lambda: page.exists() and "1 run on 1 task" in page.read_text())
-        assert 'data-reload="5"' in page.read_text()
+        assert 'data-reload="15"' in page.read_text()
         write_run(runs / "b", 1)
         wait_for(lambda: "2 runs on 1 task" in page.read_text())
         process.send_signal(signal.SIGINT)

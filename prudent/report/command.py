@@ -14,14 +14,16 @@ from prudent.files import write_atomically
 from prudent.report.cautions import cautions
 from prudent.report.figures import Groups, rendered, task_figure
 from prudent.report.folders import TRACES, collect, run_folders
-from prudent.report.groups import by_task
+from prudent.report.groups import algorithms_of, by_task
 from prudent.report.looks import looks_of
 from prudent.report.page import Making, page
 from prudent.report.stored import note, printable
 from prudent.report.tables import final_table
 
 PAGE, FIGURES = "index.html", "figures"
-FORMATS = {".png": 160, ".svg": 160}  # dots per inch, in SVG of what is not lines
+FORMATS = (".png", ".svg")
+DOTS = 140  # per inch; in SVG of what is not lines
+RELOAD = 15.0  # seconds at least, after which a page that is followed loads itself anew
 # A refresh of many runs takes seconds; the grid that it watches should have the machine.
 REST = 5.0  # times as long as the last refresh took
 
@@ -55,7 +57,7 @@ def whole_report(paths: Sequence[Path], out: Path, log_steps: bool) -> None:
 
 
 def title_of(paths: Sequence[Path]) -> str:
-    names = [path.name or str(path.resolve()) for path in paths]
+    names = [path.resolve().name or str(path.resolve()) for path in paths]
     return "Report: " + ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
 
 
@@ -64,11 +66,14 @@ def write_report(
 ) -> None:
     """Page last: what it links to is there when it is."""
     refuse_other_folder(out)
-    figures = write_figures(found.tasks, out, log_steps)
-    write_page(found, out, Making(title, now(), figures, reload, log_steps))
+    write_figures(found.tasks, out, log_steps)
+    write_page(found, out, log_steps, title, reload)
 
 
-def write_page(found: Read, out: Path, making: Making) -> None:
+def write_page(
+    found: Read, out: Path, log_steps: bool, title: str, reload: float | None = None
+) -> None:
+    making = Making(title, now(), addresses(found.tasks), reload, log_steps)
     content = page(found.tasks, cautions(found.tasks, found.remarks), making)
     write_atomically(out / PAGE, content.encode(errors="backslashreplace"))
 
@@ -83,21 +88,23 @@ def refuse_other_folder(out: Path) -> None:
         raise ValueError(f"{out} is the folder of a run; choose another with --out")
 
 
-def write_figures(
-    tasks: Mapping[str, Groups], out: Path, log_steps: bool
-) -> dict[str, tuple[str, ...]]:
-    """By task, the addresses of its figures relative to the folder."""
-    algorithms = {r[0].run["algorithm"] for groups in tasks.values() for r in groups.values()}
+def write_figures(tasks: Mapping[str, Groups], out: Path, log_steps: bool) -> None:
+    algorithms = algorithms_of(tasks)
     (out / FIGURES).mkdir(parents=True, exist_ok=True)
-    addresses = {}
-    for task, name in file_names(tasks).items():
+    for task, files in addresses(tasks).items():
         figure = task_figure(tasks[task], looks_of(tasks[task], algorithms), log_steps)
-        files = [(f"{FIGURES}/{name}{suffix}", suffix, dpi) for suffix, dpi in FORMATS.items()]
-        for address, suffix, dpi in files:
-            write_atomically(out / address, rendered(figure, suffix, dpi))
+        for address in files:
+            write_atomically(out / address, rendered(figure, Path(address).suffix, DOTS))
         plt.close(figure)
-        addresses[task] = tuple(address for address, _, _ in files)
-    return addresses
+
+
+def addresses(tasks: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """By task, where its figures are relative to the page."""
+    names = file_names(tasks)
+    return {
+        task: tuple(f"{FIGURES}/{name}{suffix}" for suffix in FORMATS)
+        for task, name in names.items()
+    }
 
 
 def file_names(tasks: Iterable[str]) -> dict[str, str]:
@@ -122,17 +129,13 @@ def follow(paths: Sequence[Path], out: Path, log_steps: bool, every: float) -> N
         while True:
             state, started = fingerprint(paths), time.monotonic()
             if state != seen:
-                last = refresh(paths, out, log_steps, max(every, 5.0)) or last
+                last = refresh(paths, out, log_steps, max(every, RELOAD)) or last
                 seen = state
             time.sleep(max(every, REST * (time.monotonic() - started)))
     except KeyboardInterrupt:
         with suppress(KeyboardInterrupt):
             if last:
-                figures = {
-                    task: tuple(f"{FIGURES}/{name}{suffix}" for suffix in FORMATS)
-                    for task, name in file_names(last.tasks).items()
-                }
-                write_page(last, out, Making(title_of(paths), now(), figures, None, log_steps))
+                write_page(last, out, log_steps, title_of(paths))
         print(f"\nStopped. The page is as of now: {out / PAGE}")
 
 

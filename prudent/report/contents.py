@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.cbook import boxplot_stats
 
 from prudent.report.figures import Groups, cost_label
+from prudent.report.groups import algorithms_of
 from prudent.report.looks import looks_of
 from prudent.report.records import (
     GREEDY,
@@ -30,7 +31,7 @@ MOST_BEYOND = 24  # episodes beyond the whiskers that are shown of a box
 
 
 def contents(tasks: Mapping[str, Groups]) -> list[Json]:
-    algorithms = {r[0].run["algorithm"] for groups in tasks.values() for r in groups.values()}
+    algorithms = algorithms_of(tasks)
     return [task_contents(task, groups, algorithms) for task, groups in tasks.items()]
 
 
@@ -114,9 +115,12 @@ def of_seeds(group: int, found: Curve, sampled: bool = False) -> Json:
     return line
 
 
-def rounded(values: np.ndarray) -> list[float]:
-    """To five digits, which is more than a plot can show."""
-    return [float(f"{value:.5g}") for value in np.asarray(values).tolist()]
+def rounded(values: np.ndarray) -> list[float | None]:
+    """To five digits, which is more than a plot can show; what is not finite is a gap."""
+    return [
+        float(f"{value:.5g}") if abs(value) < 1e300 else None
+        for value in np.asarray(values).tolist()
+    ]
 
 
 def boxes(group: int, records: Sequence[Record]) -> Json:

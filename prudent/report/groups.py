@@ -117,6 +117,10 @@ def by_task(records: Sequence[Record], say: Say = note) -> dict[str, dict[str, l
     return {task: in_order(labelled(found, say)) for task, found in sorted(tasks.items())}
 
 
+def algorithms_of(tasks: Mapping[str, Mapping[str, Sequence[Record]]]) -> set[str]:
+    return {records[0].run["algorithm"] for groups in tasks.values() for records in groups.values()}
+
+
 def labelled(records: Sequence[Record], say: Say) -> dict[str, list[Record]]:
     together: dict[Identity, list[Record]] = {}
     for record in records:
@@ -195,13 +199,13 @@ def tell_formats(groups: Sequence[Group], say: Say) -> None:
             )
 
 
-def differing(groups: Sequence[Group]) -> list[str]:
-    """Settings that are not the same in all of these."""
-    names = dict.fromkeys(name for group in groups for name in group.settings)
+def differing(settings: Sequence[Mapping[str, str]]) -> list[str]:
+    """Names of those that are not the same in all of these."""
+    names = dict.fromkeys(name for each in settings for name in each)
     return [
         name
         for name in names
-        if name not in IMPLIED and len({group.settings.get(name) for group in groups}) > 1
+        if name not in IMPLIED and len({each.get(name) for each in settings}) > 1
     ]
 
 
@@ -209,8 +213,10 @@ def label(group: Group, groups: Sequence[Group]) -> str:
     """Algorithm and preset, then all that tells this group from others that share these two."""
     namesakes = [other for other in groups if other.name == group.name]
     comparable = [other for other in namesakes if other.format == group.format]
-    problem = [name for name in differing(groups) if name in PROBLEM]
-    names = list(dict.fromkeys([*differing(comparable), *problem]))
+    everywhere = differing([other.settings for other in groups])
+    problem = [name for name in everywhere if name in PROBLEM]
+    own = differing([other.settings for other in comparable])
+    names = list(dict.fromkeys([*own, *problem]))
     details = [described(group.settings, name) for name in names]
     if len(comparable) < len(namesakes):
         details.append(f"format {group.format}")

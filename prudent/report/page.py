@@ -17,12 +17,11 @@ from prudent import __version__
 from prudent.report.cautions import Caution
 from prudent.report.contents import Json, contents
 from prudent.report.figures import MANY, Groups
-from prudent.report.groups import settings_of, shown
+from prudent.report.groups import differing, settings_of, shown
 from prudent.report.looks import algorithm_colours
 from prudent.report.records import GREEDY, Record, kinds, steps_done, steps_planned
-from prudent.report.tables import LAST, Row, detailed_rows
+from prudent.report.tables import FINAL_COSTS, LAST, Row, detailed_rows
 
-SAMPLED_NOTE = "Where every reset is alike, evaluations also have episodes with sampled actions."
 READING = f"""
 <h3>Curves</h3><p>Thick: the mean over seeds, on the steps that all of them have reached. Of fewer
 than five seeds each one is drawn thin: a band over so few would mean nothing. From five on a shade
@@ -279,26 +278,21 @@ def result_table(
 
 
 def over(row: Row, heading: str) -> str:
-    return (
-        ' class="over"'
-        if heading.startswith("cost") and row.over_budget and (heading != "cost oscillation")
-        else ""
-    )
+    return ' class="over"' if row.over_budget and heading in FINAL_COSTS else ""
 
 
 def difference_table(task: int, groups: Groups) -> str:
     """Settings that are not the same in all groups, one column each."""
     settings = [settings_of(records[0]) for records in groups.values()]
-    names = dict.fromkeys(name for each in settings for name in each)
-    differing = [name for name in names if len({each.get(name) for each in settings}) > 1]
-    if not differing:
+    names = differing(settings)
+    if not names:
         return '<p class="empty">None: all runs have the same settings.</p>'
     heads = "".join(
         f'<th scope="col" data-of="{task}" data-group="{place}">{escape(label)}</th>'
         for place, label in enumerate(groups)
     )
     lines = []
-    for name in differing:
+    for name in names:
         cells = "".join(
             f'<td data-of="{task}" data-group="{place}">{escape(each.get(name, "-"))}</td>'
             for place, each in enumerate(settings)

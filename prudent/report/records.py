@@ -11,6 +11,7 @@ from prudent.report.stored import (
     EPISODES,
     PROGRESS,
     RUN,
+    STEPS,
     Entry,
     Say,
     damaged,
@@ -40,7 +41,7 @@ RUN_FIELDS = {
     "algorithm": "a string", "task": "a string", "preset": "a string", "seed": "a whole number",
     "budget": "a number", "discounted": "true or false",
 }  # fmt: skip
-LINE_FIELDS = {"step": "a whole number", GREEDY: "an object", "window_seconds": "a number"}
+LINE_FIELDS = {"step": STEPS, GREEDY: "an object", "window_seconds": "a number"}
 EPISODE_FIELDS = {"phase": "a string", "cost": "a number"}
 MEASURES = dict.fromkeys(("return", "cost", "length", "within_budget"), "a number")
 
@@ -111,7 +112,7 @@ def curve(records: Sequence[Record], name: str, kind: str = GREEDY) -> Curve:
 
 def training_curve(records: Sequence[Record], name: str) -> Curve:
     """Of a number that training kept, such as `ensemble_spread`; where it has it."""
-    found = ({line["step"]: line.get("training", {}) for line in r.progress} for r in records)
+    found = ({line["step"]: line.get("training") for line in r.progress} for r in records)
     return together([numbers(lines, name) for lines in found])
 
 
@@ -121,8 +122,10 @@ def diagnostics_curve(records: Sequence[Record], name: str) -> Curve:
     return together([numbers(lines, name) for lines in found])
 
 
-def numbers(lines: Mapping[int, Mapping[str, Any]], name: str) -> dict[int, float]:
-    return {step: line[name] for step, line in lines.items() if is_number(line.get(name))}
+def numbers(lines: Mapping[int, Any], name: str) -> dict[int, float]:
+    """By step; lines that do not have it, or have no number of that name, are passed over."""
+    sound = {step: line for step, line in lines.items() if isinstance(line, dict)}
+    return {step: line[name] for step, line in sound.items() if is_number(line.get(name))}
 
 
 def together(by_step: Sequence[Mapping[int, float]]) -> Curve:

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import math
 import sys
 import zlib
 from collections.abc import Callable, Mapping
@@ -56,7 +55,10 @@ DECODER = json.JSONDecoder(parse_constant=refuse)  # `json.loads` would make one
 
 def parse(text: bytes) -> Entry:
     """One JSON object, or a ValueError that says why it is none."""
-    value = DECODER.decode(text.decode())
+    try:
+        value = DECODER.decode(text.decode())
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
     if not isinstance(value, dict):
         raise ValueError(f"found {type(value).__name__}")
     return value
@@ -91,12 +93,15 @@ def read_lines(path: Path, say: Say = note) -> list[Entry]:
 
 
 def is_number(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) < math.inf
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
+
+STEPS = "a number of steps"
 
 KINDS: dict[str, Callable[[Any], bool]] = {
     "a number": is_number,
     "a whole number": lambda value: type(value) is int,
+    STEPS: lambda value: type(value) is int and abs(value) < 2**53,
     "a string": lambda value: isinstance(value, str),
     "true or false": lambda value: isinstance(value, bool),
     "an object": lambda value: isinstance(value, dict),

@@ -17,6 +17,7 @@ from prudent.statistics import (
 )
 
 LAST = 10  # evaluations that make up "final"
+FINAL_COSTS = ("cost", "cost ± sd", "cost, IQM")  # headings of what the budget is for
 
 
 def with_interval(values: np.ndarray) -> str:

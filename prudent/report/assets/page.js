@@ -114,8 +114,9 @@ function boxTraces(task, panel, chosen) {
         y: dots.map((dot) => dot[1]), marker: { color: faded(colour, 0.6), size: 3 },
         hovertemplate: "<b>%{fullData.name}</b><br>an episode of cost %{y}<extra></extra>",
       },
-      { // what a box says when the pointer is at its median
-        ...base, type: "scatter", mode: "markers", x: of("at"), y: of("med"), text: said,
+      { // what a box says when the pointer is near one of its three lines
+        ...base, type: "scatter", mode: "markers", x: [...of("at"), ...of("at"), ...of("at")],
+        y: [...of("med"), ...of("q1"), ...of("q3")], text: [...said, ...said, ...said],
         marker: { color: colour, size: Math.max(4, Math.min(14, 160 * width)), opacity: 0 },
         hovertemplate: "%{text}<extra></extra>",
       },
@@ -253,7 +254,8 @@ function reloadWhileFollowed() {
   const seconds = Number(document.body.dataset.reload);
   const pause = document.getElementById("pause");
   if (!seconds || !pause) return;
-  const reload = () => { if (!pause.checked && !document.hidden) location.reload(); };
+  const isRead = () => pause.checked || document.hidden || document.querySelector(".plot:hover");
+  const reload = () => { if (!isRead()) location.reload(); };
   setInterval(reload, 1000 * seconds);
 }
 
