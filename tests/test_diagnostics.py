@@ -1,6 +1,12 @@
 """Cost estimates against episodes, on a problem whose cost value is known in closed form."""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import gymnasium
 import jax
@@ -9,7 +15,7 @@ import pytest
 import steps
 from gymnasium.spaces import Box
 from safetensors.numpy import load_file, save_file
-from support import build, small_run, timeless
+from support import build, lines, small_run, timeless
 
 import prudent
 from prudent.algorithms import ALGORITHMS
@@ -230,6 +236,44 @@ def test_a_pass_that_is_killed_leaves_whole_lines_and_goes_on(folder):
     again = diagnose(folder, PLAN, Coins, Watcher(measured=lambda line: seen.append(line["step"])))
     assert seen == [60]
     assert [timeless(line) for line in again] == whole
+
+
+def test_a_command_that_is_killed_is_gone_on_with(folder, tmp_path):
+    """By SIGKILL, in the middle of its second snapshot."""
+    (tmp_path / "slow_coins.py").write_text(
+        "import os, time\n"
+        "from test_diagnostics import Coins\n"
+        "class Slow(Coins):\n"
+        "    def step(self, action):\n"
+        "        time.sleep(float(os.environ['PAUSE']))\n"
+        "        return super().step(action)\n"
+    )
+    undisturbed = tmp_path / "undisturbed"
+    shutil.copytree(folder, undisturbed)
+    words = [sys.executable, "-m", "prudent", "diagnose", "--env", "slow_coins:Slow"]
+    words += ["--episodes", "4", "--seed", "5"]
+    paths = os.pathsep.join([str(tmp_path), str(Path(__file__).parent), *filter(None, sys.path)])
+
+    def started(folder, pause):
+        environment = {**os.environ, "PYTHONPATH": paths, "PAUSE": str(pause)}
+        return subprocess.Popen(
+            [*words, str(folder)], env=environment, stdout=subprocess.PIPE, text=True
+        )
+
+    process = started(folder, 0.01)  # 240 steps of a snapshot take 2.4 s at least
+    while not (folder / "diagnostics.jsonl").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.kill()
+    process.communicate()
+    left = (folder / "diagnostics.jsonl").read_bytes()
+    assert [json.loads(line)["step"] for line in left.splitlines()] == [30]
+    told, _ = started(folder, 0.0).communicate(timeout=120)
+    assert [line.split()[2] for line in told.splitlines() if " oracle " in line] == ["60"]
+    assert (folder / "diagnostics.jsonl").read_bytes().startswith(left)
+    started(undisturbed, 0.0).communicate(timeout=120)
+    assert lines(folder / "diagnostics.jsonl") == lines(undisturbed / "diagnostics.jsonl")
+    assert sorted(os.listdir(folder)) == sorted(os.listdir(undisturbed))
 
 
 def test_kept_records_have_them_too(folder, tmp_path):

@@ -10,6 +10,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from prudent.api import Environment, check_same_environment, task_of
 from prudent.configs import Run
 from prudent.diagnostics.episodes import play
@@ -23,7 +25,7 @@ from prudent.training.checkpoint import DamagedCheckpoint
 from prudent.training.evaluate import EVALUATION_SEED, episode_seed
 from prudent.training.stored import read_stored
 
-TOGETHER = 50  # environments that are stepped together, so that calls of the policy are few
+TOGETHER = 100  # environments that are stepped together, so that calls of the policy are few
 
 Line = dict[str, Any]
 
@@ -113,6 +115,8 @@ def measure(
     state = subject.read(snapshot)
     seeds = [episode_seed(plan.seed, index) for index in range(plan.episodes)]
     act = subject.acting(state, seeds[0])
+    first = stage.environments[0]
+    act(np.zeros((len(stage.environments), first.observation_size)), 0)  # compiles it, once
     started = perf_counter()
     visited = play(act, stage.environments, seeds, run.horizon, episode_ended)
     seconds = perf_counter() - started
