@@ -29,7 +29,7 @@ from prudent.diagnostics.gap import (
     describe_oracle,
     oracle_of,
 )
-from prudent.diagnostics.run import Plan, Watcher, diagnose, time_limit_ends
+from prudent.diagnostics.run import Plan, Watcher, as_taught, diagnose, time_limit_ends
 from prudent.pieces.critics import tail_weight
 from prudent.pieces.types import Minibatches, Spec
 from prudent.report.diagnostics import read_diagnostics
@@ -164,6 +164,43 @@ def test_a_steady_cost_of_400_steps_is_made_whole():
     assert found["unseen"] == pytest.approx(0.99**400)  # 1.8 %
     bare = describe_oracle(oracle_of([episode([2.0] * 400)] * 3, 0.99, cut_is_end=True))
     assert bare["oracle"] == pytest.approx(200.0 * (1 - 0.99**400))
+
+
+def test_intervals_know_of_what_went_unseen():
+    """Episodes of five coins, after which 0.9^5 = 59 % is unseen: W's own error is most of it."""
+    rng, inside, means = np.random.default_rng(0), 0, []
+    for _ in range(400):
+        costs = 2.0 * rng.integers(2, size=(20, 5))
+        found = describe_oracle(oracle_of([episode(c) for c in costs], DISCOUNT, cut_is_end=False))
+        low, high = found["oracle_interval"]
+        inside += low < VALUE < high
+        means.append(found["oracle"])
+    assert 0.92 < inside / 400 < 0.98
+    assert np.mean(means) == pytest.approx(VALUE, abs=3 * np.std(means) / 20)
+
+
+def test_the_error_of_what_went_unseen_by_hand():
+    """Two cut episodes and one that ended. The rate is (3 + 1) / 2 = 2 per step, so W = 4."""
+    episodes = [episode([1.0, 3.0]), episode([0.0, 1.0]), episode([5.0], [0.0], cut=False)]
+    oracle = oracle_of(episodes, 0.5, cut_is_end=False)
+    # G_0: 1 + 1.5 + 1, 0 + 0.5 + 1, 5. The unseen share is (1/4 + 1/4 + 0) / 3 = 1/6. A cost of 1
+    # above or below the rate moves the mean of two by 1/2, W by 1, the oracle by 1/6: 0.5 of three.
+    assert oracle.after == 4.0
+    assert oracle.starts == pytest.approx([3.5 + 0.5, 1.5 - 0.5, 5.0])
+    assert describe_oracle(oracle)["oracle"] == pytest.approx(10.0 / 3.0)
+
+
+def test_critics_that_look_past_every_end():
+    """SAC-PIDLag with `cost_mask` never: a fall is a cut for it, the time limit too."""
+    never = ALGORITHMS["sac-pid"].config(cost_mask="never")
+    run = small_run(TASKS["orbit"], "sac-pid", config=never, timeout_is_terminal=True)
+    fell = episode([1.0, 2.0, 3.0, 5.0], [1, 1, 1, 0], cut=False)
+    found = oracle_of(as_taught([fell], run), 0.5, time_limit_ends(run)).episodes[0]
+    assert found.costs.tolist() == [3.875, 5.75, 7.5, 9.0]
+    assert found.unseen.tolist() == [0.0625, 0.125, 0.25, 0.5]
+    other = small_run(TASKS["orbit"], "sac-pid", config=ALGORITHMS["sac-pid"].config())
+    found = oracle_of(as_taught([fell], other), 0.5, time_limit_ends(other)).episodes[0]
+    assert found.costs.tolist() == [3.375, 4.75, 5.5, 5.0]
 
 
 def test_masks_end_what_a_critic_counts():
