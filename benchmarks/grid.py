@@ -11,20 +11,22 @@ told beside it: the start of the command itself, once, and what each run's proce
 which a single process for all runs would need only once.
 
 Ray's seconds: the same grid by `prudent sweep` with either engine in turn, each as a command of its
-own with nothing cached but what is compiled. Beside the difference stand its parts: joining or
-starting Ray, looking at its nodes, and leaving it. Target: under 15 s.
+own with nothing cached but what is compiled. Target: under 15 s. That is by the clock, and a busy
+machine stretches it; so beside the difference stand its parts (starting a cluster of this machine,
+looking at its nodes, leaving it), the seconds of CPU time that all of Ray's processes took for
+them, and how much slower than alone this process ran meanwhile.
 """
 
 import argparse
-import itertools
 import os
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
-from time import perf_counter, sleep
+from time import perf_counter, process_time, sleep
 from typing import Any
 
 from prudent.experiments import engines, on_ray
@@ -122,17 +124,38 @@ def measure_ray(home: Path, options: argparse.Namespace) -> None:
     )
 
 
+def stretched() -> float:
+    """Seconds by the clock per second of CPU time of a process that never waits: 1 if alone."""
+    started, worked = perf_counter(), process_time()
+    while process_time() - worked < 0.5:
+        pass
+    return (perf_counter() - started) / (process_time() - worked)
+
+
+def children_seconds() -> float:
+    """Of CPU time, of all processes that were started here and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def measure_parts(home: Path, options: argparse.Namespace) -> None:
     """What Ray's share is made of."""
-    notes, times = home / "parts", [perf_counter()]
+    notes, before = home / "parts", children_seconds()
+    slower = [stretched()]
+    times = [perf_counter()]
     with on_ray.said_to(notes), on_ray.connected(None, options.jobs) as ray:
         times.append(perf_counter())
         with on_ray.marked(notes) as marker:
             on_ray.check_nodes(ray, marker)
         times.append(perf_counter())
     times.append(perf_counter())
-    start, look, leave = (b - a for a, b in itertools.pairwise(times))
-    print(f"its parts: start {start:.1f} s, look at the nodes {look:.1f} s, leave {leave:.1f} s")
+    slower.append(stretched())
+    start, look, leave = (later - earlier for earlier, later in pairwise(times))
+    print(
+        f"its parts: start {start:.1f} s, look at the nodes {look:.1f} s, leave {leave:.1f} s by "
+        f"the clock; {children_seconds() - before:.1f} s of CPU time in all; the machine was "
+        f"{sum(slower) / 2:.1f} times slower than one that is not in use"
+    )
 
 
 def main() -> None:
