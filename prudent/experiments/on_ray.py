@@ -257,7 +257,9 @@ def connected(address: str | None, cores: int) -> Iterator[Any]:
         raise ValueError("--engine ray needs an extra: pip install 'prudent[ray]'")
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     check_address(address)
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere
+    # For a cluster of our own: nothing is sent anywhere, and runs have the priority they have here.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_worker_niceness", "0")
     ray: Any = import_module("ray")
     alone = {"num_cpus": cores, "include_dashboard": False, "object_store_memory": OBJECT_STORE}
     try:
