@@ -1,6 +1,12 @@
 """Cost estimates against episodes, on a problem whose cost value is known in closed form."""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import gymnasium
 import jax
@@ -9,7 +15,7 @@ import pytest
 import steps
 from gymnasium.spaces import Box
 from safetensors.numpy import load_file, save_file
-from support import build, small_run, timeless
+from support import build, lines, small_run, timeless
 
 import prudent
 from prudent.algorithms import ALGORITHMS
@@ -23,7 +29,7 @@ from prudent.diagnostics.gap import (
     describe_oracle,
     oracle_of,
 )
-from prudent.diagnostics.run import Plan, Watcher, diagnose, time_limit_ends
+from prudent.diagnostics.run import Plan, Watcher, as_taught, diagnose, time_limit_ends
 from prudent.pieces.critics import tail_weight
 from prudent.pieces.types import Minibatches, Spec
 from prudent.report.diagnostics import read_diagnostics
@@ -160,6 +166,43 @@ def test_a_steady_cost_of_400_steps_is_made_whole():
     assert bare["oracle"] == pytest.approx(200.0 * (1 - 0.99**400))
 
 
+def test_intervals_know_of_what_went_unseen():
+    """Episodes of five coins, after which 0.9^5 = 59 % is unseen: W's own error is most of it."""
+    rng, inside, means = np.random.default_rng(0), 0, []
+    for _ in range(400):
+        costs = 2.0 * rng.integers(2, size=(20, 5))
+        found = describe_oracle(oracle_of([episode(c) for c in costs], DISCOUNT, cut_is_end=False))
+        low, high = found["oracle_interval"]
+        inside += low < VALUE < high
+        means.append(found["oracle"])
+    assert 0.92 < inside / 400 < 0.98
+    assert np.mean(means) == pytest.approx(VALUE, abs=3 * np.std(means) / 20)
+
+
+def test_the_error_of_what_went_unseen_by_hand():
+    """Two cut episodes and one that ended. The rate is (3 + 1) / 2 = 2 per step, so W = 4."""
+    episodes = [episode([1.0, 3.0]), episode([0.0, 1.0]), episode([5.0], [0.0], cut=False)]
+    oracle = oracle_of(episodes, 0.5, cut_is_end=False)
+    # G_0: 1 + 1.5 + 1, 0 + 0.5 + 1, 5. The unseen share is (1/4 + 1/4 + 0) / 3 = 1/6. A cost of 1
+    # above or below the rate moves the mean of two by 1/2, W by 1, the oracle by 1/6: 0.5 of three.
+    assert oracle.after == 4.0
+    assert oracle.starts == pytest.approx([3.5 + 0.5, 1.5 - 0.5, 5.0])
+    assert describe_oracle(oracle)["oracle"] == pytest.approx(10.0 / 3.0)
+
+
+def test_critics_that_look_past_every_end():
+    """SAC-PIDLag with `cost_mask` never: a fall is a cut for it, the time limit too."""
+    never = ALGORITHMS["sac-pid"].config(cost_mask="never")
+    run = small_run(TASKS["orbit"], "sac-pid", config=never, timeout_is_terminal=True)
+    fell = episode([1.0, 2.0, 3.0, 5.0], [1, 1, 1, 0], cut=False)
+    found = oracle_of(as_taught([fell], run), 0.5, time_limit_ends(run)).episodes[0]
+    assert found.costs.tolist() == [3.875, 5.75, 7.5, 9.0]
+    assert found.unseen.tolist() == [0.0625, 0.125, 0.25, 0.5]
+    other = small_run(TASKS["orbit"], "sac-pid", config=ALGORITHMS["sac-pid"].config())
+    found = oracle_of(as_taught([fell], other), 0.5, time_limit_ends(other)).episodes[0]
+    assert found.costs.tolist() == [3.375, 4.75, 5.5, 5.0]
+
+
 def test_masks_end_what_a_critic_counts():
     found = oracle_of([episode([1.0, 2.0, 4.0], [1, 0, 1])], 0.5, cut_is_end=False)
     assert found.episodes[0].costs[:2].tolist() == [2.0, 2.0]
@@ -230,6 +273,44 @@ def test_a_pass_that_is_killed_leaves_whole_lines_and_goes_on(folder):
     again = diagnose(folder, PLAN, Coins, Watcher(measured=lambda line: seen.append(line["step"])))
     assert seen == [60]
     assert [timeless(line) for line in again] == whole
+
+
+def test_a_command_that_is_killed_is_gone_on_with(folder, tmp_path):
+    """By SIGKILL, in the middle of its second snapshot."""
+    (tmp_path / "slow_coins.py").write_text(
+        "import os, time\n"
+        "from test_diagnostics import Coins\n"
+        "class Slow(Coins):\n"
+        "    def step(self, action):\n"
+        "        time.sleep(float(os.environ['PAUSE']))\n"
+        "        return super().step(action)\n"
+    )
+    undisturbed = tmp_path / "undisturbed"
+    shutil.copytree(folder, undisturbed)
+    words = [sys.executable, "-m", "prudent", "diagnose", "--env", "slow_coins:Slow"]
+    words += ["--episodes", "4", "--seed", "5"]
+    paths = os.pathsep.join([str(tmp_path), str(Path(__file__).parent), *filter(None, sys.path)])
+
+    def started(folder, pause):
+        environment = {**os.environ, "PYTHONPATH": paths, "PAUSE": str(pause)}
+        return subprocess.Popen(
+            [*words, str(folder)], env=environment, stdout=subprocess.PIPE, text=True
+        )
+
+    process = started(folder, 0.01)  # 240 steps of a snapshot take 2.4 s at least
+    while not (folder / "diagnostics.jsonl").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.kill()
+    process.communicate()
+    left = (folder / "diagnostics.jsonl").read_bytes()
+    assert [json.loads(line)["step"] for line in left.splitlines()] == [30]
+    told, _ = started(folder, 0.0).communicate(timeout=120)
+    assert [line.split()[2] for line in told.splitlines() if " oracle " in line] == ["60"]
+    assert (folder / "diagnostics.jsonl").read_bytes().startswith(left)
+    started(undisturbed, 0.0).communicate(timeout=120)
+    assert lines(folder / "diagnostics.jsonl") == lines(undisturbed / "diagnostics.jsonl")
+    assert sorted(os.listdir(folder)) == sorted(os.listdir(undisturbed))
 
 
 def test_kept_records_have_them_too(folder, tmp_path):

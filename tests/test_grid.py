@@ -21,12 +21,18 @@ from prudent.completion import candidates
 from prudent.configs import identity_of
 from prudent.experiments import engines
 from prudent.experiments.board import board
-from prudent.experiments.command import EXPERIMENTS, with_axes
+from prudent.experiments.command import (
+    EXPERIMENTS,
+    ExperimentOptions,
+    SweepOptions,
+    with_axes,
+)
 from prudent.experiments.existing import existing_runs, folder_for, state_of
 from prudent.experiments.grid import Grid, Problem, Variant, expand, nameless, over, select
 from prudent.experiments.speed import hours_left, measured_speeds, speed_of
 from prudent.files import only_writer
 from prudent.report.pack import pack
+from prudent.settings import field_names
 from prudent.training.prolong import prolong
 from prudent.training.stored import read_stored
 
@@ -304,6 +310,14 @@ def test_limits_stand_in_the_file_of_a_grid(tmp_path, monkeypatch):
     with pytest.raises(SystemExit) as stop:
         prudent_command(monkeypatch, "sweep", "--file", tmp_path / "mine.py", *LIMITS[:2])
     assert "--budget: settings stand in" in str(stop.value.code)
+
+
+@pytest.mark.parametrize("page", ["reference/command-line.md", "experiments.md"])
+def test_every_option_of_a_grid_is_documented(page):
+    told = (Path(prudent.__file__).parents[1] / "docs" / page).read_text()
+    for name in field_names(ExperimentOptions, SweepOptions):
+        if name != "name":  # the experiment itself
+            assert f"--{name.replace('_', '-')}" in told
 
 
 def test_completion_knows_the_new_commands():

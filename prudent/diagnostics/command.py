@@ -1,5 +1,6 @@
 """`prudent diagnose`: passes over several runs, and what a person sees of them."""
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ from prudent.report.diagnostics import DIAGNOSTICS
 def diagnose_all(folders: Sequence[Path], episodes: int, seed: int | None, env: str | None) -> bool:
     """Whether everything could be measured. What cannot is told, and the rest done all the same."""
     backend.prepare()
+    # A call of the policy is waited for at once: handing it to another thread only costs time.
+    os.environ.setdefault("JAX_CPU_ENABLE_ASYNC_DISPATCH", "false")
     from prudent.diagnostics.run import Plan, Watcher, diagnose
 
     plan = Plan(episodes) if seed is None else Plan(episodes, seed)

@@ -20,21 +20,18 @@ class Visited(NamedTuple):
 
 
 class _Episode:
-    """One in progress."""
+    """One in progress, which an environment began at that time."""
 
-    def __init__(self, index: int, observation: np.ndarray) -> None:
-        self.index, self.observation = index, observation
-        self.steps: list[tuple[np.ndarray, np.ndarray, float, float]] = []
+    def __init__(self, index: int, began: int) -> None:
+        self.index, self.began = index, began
+        self.costs: list[float] = []
+        self.continues: list[float] = []
 
-    def finished(self, terminated: bool) -> Visited:
-        observations, actions, costs, continues = zip(*self.steps, strict=True)
-        return Visited(
-            np.array(observations, np.float32),
-            np.array(actions, np.float32),
-            np.array(costs, float),
-            np.array(continues, float),
-            cut=not terminated,
-        )
+
+class _Over(NamedTuple):
+    episode: _Episode
+    place: int  # of its environment
+    terminated: bool
 
 
 def play(
@@ -49,34 +46,49 @@ def play(
     An environment whose episode is over takes the next seed at once, so that short episodes do not
     wait for long ones. `ended` is called after each.
     """
-    found: dict[int, Visited] = {}
+    over: list[_Over] = []
     waiting = iter(enumerate(seeds))
     running: dict[int, _Episode] = {}  # by the environment's place
+    seen: list[np.ndarray] = []  # by time, [N, obs]; of an environment that is done, anything
+    done: list[np.ndarray] = []  # by time, [N, act]
 
     def begin(place: int) -> None:
         index, seed = next(waiting, (None, 0))
         if index is None:
             running.pop(place, None)
         else:
-            running[place] = _Episode(index, environments[place].reset(seed))
-            observations[place] = running[place].observation
+            running[place] = _Episode(index, len(seen))
+            observations[place] = environments[place].reset(seed)
 
+    takes = [environment.take for environment in environments]
     observations = np.zeros((len(environments), environments[0].observation_size))
     for place in range(len(environments)):
         begin(place)
-    time = 0
     while running:
-        actions = act(observations, time)
-        executed = environments[0].to_environment(actions)
-        time += 1
+        now = observations.astype(np.float32)
+        actions = act(now, len(seen))
+        seen.append(now)
+        done.append(actions)
+        executed = list(environments[0].to_environment(actions))
         for place, episode in tuple(running.items()):
-            outcome = environments[place].take(executed[place])
-            episode.steps.append(
-                (episode.observation, actions[place], outcome.cost, outcome.cost_continues)
-            )
-            episode.observation = observations[place] = outcome.observation
-            if outcome.terminated or outcome.truncated or len(episode.steps) >= horizon:
-                found[episode.index] = episode.finished(outcome.terminated)
+            outcome = takes[place](executed[place])
+            observations[place] = outcome.observation
+            episode.costs.append(outcome.cost)
+            episode.continues.append(outcome.cost_continues)
+            if outcome.terminated or outcome.truncated or len(episode.costs) >= horizon:
+                over.append(_Over(episode, place, outcome.terminated))
                 ended()
                 begin(place)
-    return [found[index] for index in range(len(seeds))]
+    by_seed = sorted(over, key=lambda one: one.episode.index)
+    return visited(by_seed, np.array(seen), np.array(done, np.float32))
+
+
+def visited(over: Sequence[_Over], seen: np.ndarray, done: np.ndarray) -> list[Visited]:
+    """`seen` and `done` are of all times and environments: [time, N, ...]."""
+    found = []
+    for episode, place, terminated in over:
+        times = slice(episode.began, episode.began + len(episode.costs))
+        costs, continues = np.array(episode.costs), np.array(episode.continues)
+        one = Visited(seen[times, place], done[times, place], costs, continues, not terminated)
+        found.append(one)
+    return found

@@ -12,6 +12,9 @@
 time limit, so the cost of an episode that was cut after 400 steps lacks u_0 = γ^400 = 1.8 % of
 what the critic means; W, at the rate the policy costs once it is under way, puts it back. Where the
 run's critics take the time limit for an end, nothing is missing.
+
+All episodes share W, so its error does not show in how their G_0 scatter. Intervals are of G_0 plus
+what each episode's own rate contributes to W (the delta method), which has the same mean.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,6 +39,7 @@ class Realised(NamedTuple):
 class Oracle(NamedTuple):
     episodes: list[Realised]
     after: float  # W
+    starts: np.ndarray  # [episodes], G_0 with each one's share in the error of W; same mean
 
 
 class Estimates(NamedTuple):
@@ -72,7 +76,27 @@ def oracle_of(episodes: Sequence[Visited], discount: float, cut_is_end: bool) ->
     if cut_is_end:
         episodes = [episode._replace(cut=False) for episode in episodes]
     after = cost_after_cut(episodes, discount)
-    return Oracle([realised(episode, discount, after) for episode in episodes], after)
+    found = [realised(episode, discount, after) for episode in episodes]
+    return Oracle(found, after, starts_of(found, share_in_rate(episodes), discount))
+
+
+def share_in_rate(episodes: Sequence[Visited]) -> np.ndarray:
+    """How far each episode moves the mean cost per step of the second halves, times how many."""
+    halves = [e.costs[len(e.costs) // 2 :] if e.cut else np.empty(0) for e in episodes]
+    sums, counts = np.array([h.sum() for h in halves]), np.array([h.size for h in halves])
+    if not counts.any():
+        return np.zeros(len(episodes))
+    shares: np.ndarray = len(episodes) * (sums - counts * sums.sum() / counts.sum()) / counts.sum()
+    return shares
+
+
+def starts_of(found: Sequence[Realised], shares: np.ndarray, discount: float) -> np.ndarray:
+    starts = np.array([episode.costs[0] for episode in found])
+    if discount == 1.0:
+        return starts
+    unseen = np.mean([episode.unseen[0] for episode in found])
+    added: np.ndarray = starts + unseen * shares / (1.0 - discount)
+    return added
 
 
 def with_interval(name: str, values: np.ndarray) -> dict[str, Any]:
@@ -82,7 +106,7 @@ def with_interval(name: str, values: np.ndarray) -> dict[str, Any]:
 
 def describe_oracle(oracle: Oracle) -> dict[str, Any]:
     return {
-        **with_interval("oracle", np.array([episode.costs[0] for episode in oracle.episodes])),
+        **with_interval("oracle", oracle.starts),
         "unseen": float(np.mean([episode.unseen[0] for episode in oracle.episodes])),
         "cost_after_cut": oracle.after,
     }
@@ -99,8 +123,8 @@ def describe_gap(episodes: Sequence[Visited], oracle: Oracle, estimate: Estimate
     starts = np.cumsum([0, *(len(episode.costs) for episode in episodes[:-1])])
     line = {
         "estimate": float(np.mean(found.conservative[starts])),
-        **with_interval("gap", (found.conservative - costs)[starts]),
-        **with_interval("mean_gap", (found.mean - costs)[starts]),
+        **with_interval("gap", found.conservative[starts] - oracle.starts),
+        **with_interval("mean_gap", found.mean[starts] - oracle.starts),
         "start_spread": float(np.mean(found.spread[starts])),
         "spread": float(np.mean(found.spread)),
     }

@@ -10,9 +10,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from prudent.api import Environment, check_same_environment, task_of
 from prudent.configs import Run
-from prudent.diagnostics.episodes import play
+from prudent.diagnostics.episodes import Visited, play
 from prudent.diagnostics.gap import describe_dual, describe_gap, describe_oracle, oracle_of
 from prudent.diagnostics.snapshots import Snapshot, Subject, snapshots_in, subject_of
 from prudent.files import to_json, write_atomically
@@ -23,7 +25,7 @@ from prudent.training.checkpoint import DamagedCheckpoint
 from prudent.training.evaluate import EVALUATION_SEED, episode_seed
 from prudent.training.stored import read_stored
 
-TOGETHER = 50  # environments that are stepped together, so that calls of the policy are few
+TOGETHER = 100  # environments that are stepped together, so that calls of the policy are few
 
 Line = dict[str, Any]
 
@@ -113,10 +115,12 @@ def measure(
     state = subject.read(snapshot)
     seeds = [episode_seed(plan.seed, index) for index in range(plan.episodes)]
     act = subject.acting(state, seeds[0])
+    first = stage.environments[0]
+    act(np.zeros((len(stage.environments), first.observation_size)), 0)  # compiles it, once
     started = perf_counter()
     visited = play(act, stage.environments, seeds, run.horizon, episode_ended)
     seconds = perf_counter() - started
-    oracle = oracle_of(visited, run.config.cost_discount, time_limit_ends(run))
+    oracle = oracle_of(as_taught(visited, run), run.config.cost_discount, time_limit_ends(run))
     line = {
         "step": snapshot.step,
         **plan.stated(),
@@ -134,8 +138,19 @@ def measure(
 
 def time_limit_ends(run: Run) -> bool:
     """Whether the run's cost critics were taught that nothing follows a time limit."""
-    masked = getattr(run.config, "cost_mask", "task") == "task"
-    return run.schedule.timeout_is_terminal and masked
+    return run.schedule.timeout_is_terminal and knows_ends(run)
+
+
+def knows_ends(run: Run) -> bool:
+    """Whether the run's cost critics were taught that there are ends at all."""
+    return bool(getattr(run.config, "cost_mask", "task") == "task")
+
+
+def as_taught(episodes: Sequence[Visited], run: Run) -> Sequence[Visited]:
+    """Where critics look past every end, an episode that ended was cut for them."""
+    if knows_ends(run):
+        return episodes
+    return [e._replace(cut=True, continues=np.ones_like(e.continues)) for e in episodes]
 
 
 def dual_signal(progress: Sequence[Line], line: Line) -> Line:

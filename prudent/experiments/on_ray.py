@@ -238,12 +238,16 @@ def conclude(cluster: Cluster, standing: Progress, task: Any) -> None:
         standing.stage = "stopped" if errors.exists() else "waiting"
     except ray.exceptions.RayTaskError as error:
         standing.stage = "failed"
-        standing.error = f"on one of the nodes: {' '.join(str(error.cause).split())}"
+        standing.error = f"on one of the nodes: {last_line(error.cause)}"
     except ray.exceptions.RayError as error:
         standing.stage = "failed"
-        reason = " ".join(str(error).split())[:200]
-        standing.error = f"given up after {RETRIES + 1} tries, each of which Ray lost: {reason}"
+        standing.error = f"given up after {RETRIES + 1} tries, the last of which Ray lost: "
+        standing.error += " ".join(str(error).split())[:200]
     errors.unlink(missing_ok=True)
+
+
+def last_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1].strip()
 
 
 @contextmanager
@@ -253,7 +257,9 @@ def connected(address: str | None, cores: int) -> Iterator[Any]:
         raise ValueError("--engine ray needs an extra: pip install 'prudent[ray]'")
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     check_address(address)
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere
+    # For a cluster of our own: nothing is sent anywhere, and runs have the priority they have here.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_worker_niceness", "0")
     ray: Any = import_module("ray")
     alone = {"num_cpus": cores, "include_dashboard": False, "object_store_memory": OBJECT_STORE}
     try:
@@ -347,8 +353,8 @@ def check_nodes(ray: Any, marker: Path) -> None:
             looked = Looked(*ray.get(found, timeout=LOOK_SECONDS))
         except ray.exceptions.RayTaskError as error:
             raise ValueError(
-                f"node {name} of the Ray cluster cannot run prudent "
-                f"({' '.join(str(error.cause).split())}); install the same version there"
+                f"node {name} of the Ray cluster cannot run prudent ({last_line(error.cause)}); "
+                "install the same version there"
             ) from None
         except ray.exceptions.RayError:
             continue  # it is lost or busy; others will do
