@@ -341,7 +341,8 @@ def export(
     """Write a run's policy as one file that acts without JAX; `load_exported` reads it.
 
     A `path` that ends in `.onnx` becomes an ONNX model (extra `onnx`), one that ends in
-    `.safetensors` or not at all the plain numbers. With `env`, only if the policy fits that environment.
+    `.safetensors` or not at all the plain numbers. With `env`, only if the policy fits that
+    environment.
     """
     backend.prepare()
     from prudent.training.export import check_format, export_policy
