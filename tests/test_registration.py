@@ -18,11 +18,12 @@ import numpy as np
 import pytest
 from prudent_td3.pump import PUMP
 from prudent_td3.td3_lag import TD3_LAG
-from test_cli import prudent_command
+from test_cli import prudent_command, resolved
 
 import prudent
 from prudent import registration
 from prudent.algorithms import ALGORITHMS
+from prudent.algorithms.cal import CALConfig
 from prudent.algorithms.entry import RESERVED, check_entry
 from prudent.algorithms.sac_pid import SAC_PID, SACPIDConfig
 from prudent.cli import TrainOptions
@@ -336,6 +337,14 @@ def test_a_broken_package_costs_one_line_of_the_list(offer, monkeypatch, capsys)
     ]
     with pytest.raises(SystemExit, match=r"prudent: algorithm 'broken' of theirs 1.0 cannot"):
         prudent_command(monkeypatch, "train", "broken", "--task", "orbit")
+
+
+def test_whoever_trains_is_told_that_a_package_s_is_not_meant(offer, monkeypatch, capsys):
+    offer("prudent.algorithms", "cal", "prudent_td3.td3_lag:TD3_LAG")
+    run, _ = resolved(monkeypatch, "cal", "--task", "orbit")
+    assert type(run.config) is CALConfig
+    told = capsys.readouterr().err
+    assert told == "prudent: algorithm 'cal' is ours; that of theirs 1.0 is unused\n"
 
 
 def test_the_shell_completes_them(example):
