@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import gymnasium
 
 from prudent import backend
-from prudent.algorithms import find_algorithm
+from prudent.algorithms import ALGORITHMS, find_algorithm
 from prudent.algorithms.entry import (
     Settings,
     in_deployments,
@@ -22,6 +22,7 @@ from prudent.algorithms.entry import (
 from prudent.configs import OnPolicySchedule, Run, SemiBatchSchedule, checked_run
 from prudent.exported import ExportedPolicy
 from prudent.files import new_run_folder
+from prudent.registration import OURS, SCRIPT, Registry
 from prudent.tasks import TASKS
 from prudent.tasks.adapter import AdaptedEnv, describe_spaces, open_environment, probe
 from prudent.tasks.costs import Cost
@@ -229,11 +230,19 @@ def start(run: Run, task: Task, folder: Path, extras: Extras) -> Result:
             "spec": spec._asdict(),
             "spaces": describe_spaces(environment),
             "deterministic_reset": task.deterministic_reset,
+            "packages": packages_of(run),
         }
         write_initial(folder, initial)
         write_run(folder, run, facts)
         mark = mark_of(run.identity(), run.seed)
         return _train(run, mark, task, folder, first_steps, extras)
+
+
+def packages_of(run: Run) -> list[str]:
+    """Those, besides this one, that the run's algorithm and task come from."""
+    names: list[tuple[Registry[Any], str]] = [(ALGORITHMS, run.algorithm), (TASKS, run.task)]
+    sources = {registry.source(name) for registry, name in names if name in registry}
+    return sorted(sources - {OURS, SCRIPT})
 
 
 def resume(
@@ -252,7 +261,7 @@ def resume(
     With `steps`, to that many instead of those it was given: finished or not, it becomes the run
     that had them from the start. Its folder stays where it is.
 
-    `env` is needed where the run's environment is neither one of our tasks nor a registered
+    `env` is needed where the run's environment is neither a task known here nor a registered
     Gymnasium id, `cost` where it was a function, `warmup` where the run stopped during its warm-up
     with a policy.
     """

@@ -116,6 +116,7 @@ def train_as(command: Literal["train", "semi-batch"], arguments: list[str]) -> N
         first.print_help()
         print("\nWith an algorithm and a task, --help shows every setting and its value there.")
         sys.exit(0 if {"-h", "--help"} & set(arguments) else 2)
+    note(*ALGORITHMS.unused(chosen.algorithm), *TASKS.unused(name))
     entry = find_algorithm(chosen.algorithm)
     known = TASKS.get(name) or unknown_task(name)
     preset = preset_named(entry, known, chosen.preset)
@@ -372,21 +373,25 @@ def list_all(arguments: list[str]) -> None:
     from prudent.tasks import TASKS
 
     read(NoOptions, "prudent list", arguments)
-    complaints = [*ALGORITHMS.complaints(), *TASKS.complaints()]
+    algorithms, tasks = ALGORITHMS.usable(), TASKS.usable()
     print("algorithms")
-    for name, entry in ALGORITHMS.usable().items():
-        print(f"  {name:<10} {entry.summary}{from_package(ALGORITHMS.source(name))}")
+    for name, (entry, source) in algorithms.found.items():
+        print(f"  {name:<10} {entry.summary}{from_package(source)}")
     print("\ntasks (budget: cost allowed per episode)")
-    for name, task in TASKS.usable().items():
+    for name, (task, source) in tasks.found.items():
         budget = f"{task.constraint.budget:g} {task.constraint.unit}"
-        about = f"{task.summary}{from_package(TASKS.source(name))}"
+        about = f"{task.summary}{from_package(source)}"
         print(f"  {name:<24} {budget:<38} {task.horizon:>5} steps  {about}")
-    for complaint in complaints:
-        print(f"prudent: {complaint}", file=sys.stderr)
+    note(*algorithms.complaints, *tasks.complaints)
 
 
 def from_package(source: str) -> str:
     return "" if source == OURS else f" [{source}]"
+
+
+def note(*lines: str) -> None:
+    for line in lines:
+        print(f"prudent: {line}", file=sys.stderr)
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,13 @@ class Registered(NamedTuple):
     source: str  # OURS, SCRIPT, or a package and its version
 
 
+class Usable(NamedTuple):
+    """All that can be used, by name, and a line for each name of a package that cannot."""
+
+    found: dict[str, Registered]
+    complaints: list[str]
+
+
 class Registry(Mapping[str, Thing]):
     """Things by name. Looking for a name imports nothing; what a package offers is imported when
     it is taken, and `Unusable` is raised where that fails.
@@ -102,23 +109,23 @@ class Registry(Mapping[str, Thing]):
     def how_to_install(self) -> str:
         return f"install it as a package with an entry point in {self.group} (docs/extending.md)"
 
-    def usable(self) -> dict[str, Thing]:
-        """All that can be used. Imports what packages offer, and leaves out what fails."""
-        self.complaints()
-        return {name: self[name] for name in self._known}
+    def unused(self, name: str) -> list[str]:
+        """What to tell whoever takes the name for that of a package's, while it is ours."""
+        offers = self._offered().get(name, [])
+        if name not in self._known or self._known[name].source != OURS:
+            return []
+        return [f"{self.what} {name!r} is ours; that of {o.package} is unused" for o in offers]
 
-    def complaints(self) -> list[str]:
-        """What is wrong with what packages offer, a line for each name. Imports all of it."""
-        found = []
-        for name, offers in self._offered().items():
-            if name in self._known and self._known[name].source == OURS:
-                found.append(f"{self.what} {name!r} is ours; that of {offers[0].package} is unused")
-                continue
+    def usable(self) -> Usable:
+        """Imports what packages offer."""
+        complaints = []
+        for name in self._offered():
+            complaints += self.unused(name)
             try:
                 self[name]
             except Unusable as error:
-                found.append(str(error))
-        return found
+                complaints.append(str(error))
+        return Usable(dict(self._known), complaints)
 
     def __getitem__(self, name: str) -> Thing:
         if name not in self._known:

@@ -13,24 +13,28 @@ from inspect import signature
 from pathlib import Path
 
 import foreign
+import jax
+import numpy as np
 import pytest
 from prudent_td3.pump import PUMP
 from prudent_td3.td3_lag import TD3_LAG
-from test_cli import prudent_command
+from test_cli import prudent_command, resolved
 
 import prudent
 from prudent import registration
 from prudent.algorithms import ALGORITHMS
+from prudent.algorithms.cal import CALConfig
 from prudent.algorithms.entry import RESERVED, check_entry
 from prudent.algorithms.sac_pid import SAC_PID, SACPIDConfig
 from prudent.cli import TrainOptions
 from prudent.completion import candidates
 from prudent.configs import OffPolicyConfig, OnPolicySchedule
 from prudent.experiments.grid import Grid, expand
-from prudent.registration import SCRIPT, NotKnown, Offer, Registry, Unusable
+from prudent.registration import SCRIPT, NotKnown, Offer, Registered, Registry, Unusable
 from prudent.tasks import TASKS
 from prudent.tasks.adapter import UnsupportedEnvironment, open_environment
 from prudent.tasks.task import check_task
+from prudent.training.initial import policy_of_run, with_initial_policy
 
 ROOT = Path(prudent.__file__).parents[1]
 SMALL = {
@@ -255,6 +259,10 @@ def test_a_registered_algorithm_and_task_are_used_as_ours(offer, tmp_path):
         "td3-lag", task="pump", out=tmp_path / "next", quiet=True, init_from=folder, **SMALL
     )
     assert begun.folder == tmp_path / "next"
+    fresh = jax.tree.map(np.zeros_like, policy.state)
+    state = with_initial_policy(fresh, policy_of_run(folder))
+    for copy in (state.policy.params, state.old_policy):
+        jax.tree.map(np.testing.assert_array_equal, copy, policy.state.policy.params)
     # Other processes would not find them.
     for grid in (Grid(["pump"], ["cal"]), Grid(["orbit"], ["td3-lag"])):
         with pytest.raises(ValueError, match=r"to this script alone, .* install it as a pack"):
@@ -276,6 +284,17 @@ def test_runs_of_an_algorithm_or_task_that_is_not_here_say_how_to_get_it(offer, 
     offer("prudent.algorithms", "td3-lag", "no_such_module:TD3_LAG")
     with pytest.raises(Unusable, match=r"run.json: algorithm 'td3-lag' of theirs 1.0 cannot"):
         prudent.evaluate(tmp_path / "td3-lag")
+
+
+@pytest.mark.parametrize("name", ["default", "another"])
+def test_the_bench_takes_the_settings_of_one_s_own_environment(name, example, monkeypatch):
+    from prudent.bench.hopper import hopper_settings
+
+    values = {name: {"batch_size": 77}}
+    changed = TD3_LAG._replace(presets=lambda task: {"first": {}, **values, "last": {}})
+    assert hopper_settings("td3-lag").schedule.batch_size == 256
+    monkeypatch.setitem(ALGORITHMS._known, "td3-lag", Registered(changed, SCRIPT))
+    assert hopper_settings("td3-lag").schedule.batch_size == (77 if name == "default" else 12)
 
 
 def test_a_grid_has_those_of_installed_packages(example):
@@ -318,6 +337,14 @@ def test_a_broken_package_costs_one_line_of_the_list(offer, monkeypatch, capsys)
     ]
     with pytest.raises(SystemExit, match=r"prudent: algorithm 'broken' of theirs 1.0 cannot"):
         prudent_command(monkeypatch, "train", "broken", "--task", "orbit")
+
+
+def test_whoever_trains_is_told_that_a_package_s_is_not_meant(offer, monkeypatch, capsys):
+    offer("prudent.algorithms", "cal", "prudent_td3.td3_lag:TD3_LAG")
+    run, _ = resolved(monkeypatch, "cal", "--task", "orbit")
+    assert type(run.config) is CALConfig
+    told = capsys.readouterr().err
+    assert told == "prudent: algorithm 'cal' is ours; that of theirs 1.0 is unused\n"
 
 
 def test_the_shell_completes_them(example):
@@ -390,7 +417,9 @@ def test_an_installed_package_from_the_list_to_the_report(installed, tmp_path):
     assert "--policy-delay" in run("train", "td3-lag", "--task", "pump", "--help")
     run("train", "td3-lag", "--task", "pump", "--out", "run", "--policy-delay", "3", *FEW)
     run("resume", "run", "--steps", "90")
-    settings = json.loads((tmp_path / "run" / "run.json").read_text())["run"]
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert record["packages"] == ["prudent-td3 0.1.0"]
+    settings = record["run"]
     assert (settings["config"]["policy_delay"], settings["schedule"]["steps"]) == (3, 90)
     found = json.loads(run("evaluate", "run", "--episodes", "3", "--json"))
     assert (found["step"], len(found["evaluation"]["costs"])) == (90, 3)
