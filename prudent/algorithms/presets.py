@@ -72,6 +72,7 @@ ORBIT: Values = {
 # The traps keep a long replay and its warm-up, which is what they are about.
 SKID: Values = {
     **ORBIT,
+    "conservatism": 0.5,
     "steps": 60_000,
     "warmup_steps": 5_000,
     "updates_per_step": 4,
