@@ -190,7 +190,10 @@ def test_the_best_constant_pays_most_within_the_constraint():
     assert tables.best_constant({}) is None
 
 
-@pytest.mark.parametrize("step", ["draw", "save", "export_policy", "evaluate_week", "write_report"])
+SLOW = [pytest.param(step, marks=pytest.mark.slow) for step in ("draw", "export_policy", "save")]
+
+
+@pytest.mark.parametrize("step", ["evaluate_week", *SLOW, "write_report"])
 def test_stopped_anywhere_the_same_command_comes_to_the_same_results(
     whole, tmp_path, monkeypatch, step
 ):
