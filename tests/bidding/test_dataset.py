@@ -40,7 +40,7 @@ class Spy:
 
     def act(self, view, generator):
         self.seen.append(view.observations.copy())
-        return generator.uniform(0.5, 1.5, view.count).astype(np.float32)
+        return generator.uniform(0.5, 1.5, len(view.observations)).astype(np.float32)
 
 
 def advertisers_table(week):
