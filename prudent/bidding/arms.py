@@ -10,6 +10,7 @@ the policy that wrote it.
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ from prudent.bidding.schema import K_HIGH, K_LOW, OBSERVATION_SIZE
 from prudent.configs import OnPolicySchedule, Run
 from prudent.constraints import FORMS
 from prudent.files import checksum, only_writer, to_json, write_atomically
+from prudent.pieces.multipliers import measured
 from prudent.pieces.networks import Trained, adam, descend, start
 from prudent.pieces.on_policy_actor_critic import make_parts
 from prudent.pieces.types import (
@@ -282,7 +284,10 @@ def learn_from_rows(
 
     example = jax.tree.map(shape_of, batch(1, np.random.default_rng(0), 0))
     learner = compiled(algorithm, plan.seed, lambda data: data, example)
-    progress = fresh_week(plan, name, week, restore(folder, plan, built, name, learner))
+    progress = restore(folder, plan, built, name, learner)
+    if progress.week < week and plan.multiplier_scope == "advertiser":
+        progress = progress._replace(state=answered(plan, folder, name, week, progress.state))
+    progress = fresh_week(plan, name, week, progress)
     began = saved = perf_counter()
     before = progress.seconds
     while left := plan.updates - progress.done:
@@ -306,6 +311,16 @@ def learn_from_rows(
             save(folder, plan, name, progress)
     means = progress.sums / max(1, progress.done)
     return Learned(progress, dict(zip(learner.metric_names, means.tolist(), strict=True)))
+
+
+def answered(plan: Plan, folder: Path, name: str, week: int, state: Any) -> Any:
+    """The state with every advertiser's multiplier moved by what its last week showed: its days
+    under this algorithm's policy, in the first week those of the incumbent.
+    """
+    own = replace(plan, history="own")
+    cost = history_of(own, folder, name, week).mean_day_cost(plan.owners())
+    moved = measured(state.multiplier, jnp.asarray(cost - plan.bound()), plan.advertiser_rate)
+    return state._replace(multiplier=moved)
 
 
 def shape_of(array: Any) -> jax.ShapeDtypeStruct:

@@ -191,6 +191,9 @@ def build_cache(data: Path, week: int, cache: Path) -> Path:
                 write_all(temporary.descriptor, content)
                 digest.update(content)
                 rows += len(shard["adv"])
+            end = bytes(PACKED.itemsize)  # an empty row, so that the last one has a successor too
+            write_all(temporary.descriptor, end)
+            digest.update(end)
             os.fsync(temporary.descriptor)
             about.unlink(missing_ok=True)
             os.replace(temporary.path, path)
@@ -215,7 +218,7 @@ def is_fresh(path: Path, about: Path, source: str) -> bool:
     expected = {"format": FORMAT, "source": source}
     if not isinstance(facts, dict) or any(facts.get(k) != v for k, v in expected.items()):
         return False
-    if size != facts.get("rows", -1) * PACKED.itemsize:
+    if size != (facts.get("rows", -2) + 1) * PACKED.itemsize:
         return False
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest() == facts.get("sha256")
@@ -246,7 +249,7 @@ class LoggedWeek:
     def __init__(self, data: Path, week: int, cache: Path) -> None:
         path = build_cache(data, week, cache)
         self.week = week
-        self.rows = np.asarray(np.memmap(path, PACKED, "r"))  # indexing a memmap itself is slow
+        self.map_rows(path)
         self.advertisers = read_table(data / advertisers_file(week), "advertisers")
         shards = shards_of(data, week)
         ledgers = [read_table(data / ledger_file(week, *shard), "ledger") for shard in shards]
@@ -266,11 +269,25 @@ class LoggedWeek:
             start=(np.cumsum(lengths) - lengths)[kept],
             length=lengths[kept],
             place=np.concatenate(places)[kept],
-            arm=np.concatenate([ledger["arm"] for ledger in ledgers])[kept],
+            **{
+                name: np.concatenate([ledger[name] for ledger in ledgers])[kept]
+                for name in ("arm", "pay", "gmv")
+            },
         )
         # What observations need of advertisers, beside each other to be gathered at once.
         columns = ("log_roi", "budget", *CATEGORY, *AD)
         self.facts = np.stack([self.advertisers[name] for name in columns], axis=1, dtype=float)
+
+    def map_rows(self, path: Path) -> None:
+        """Rows, and beside each the one that follows it: a draw touches memory once for both."""
+        content = np.asarray(np.memmap(path, PACKED, "r"))  # indexing a memmap itself is slow
+        self.rows = content[:-1]
+        pair, step = np.dtype((np.void, 2 * PACKED.itemsize)), PACKED.itemsize
+        self._pairs: np.ndarray = np.ndarray(len(self.rows), pair, content, strides=(step,))
+
+    def with_successors(self, index: np.ndarray) -> np.ndarray:
+        """[2, N] rows. What follows the last row of a day is of another day, or empty."""
+        return self._pairs[index].view(PACKED).reshape(-1, 2).T
 
     def observations(self, rows: np.ndarray) -> np.ndarray:
         """f32[N, OBSERVATION_SIZE], as they were acted on."""
@@ -294,6 +311,8 @@ class Segments(NamedTuple):
     length: np.ndarray
     place: np.ndarray  # of the advertiser in its week
     arm: np.ndarray
+    pay: np.ndarray  # of the day
+    gmv: np.ndarray
 
 
 class Drawn(NamedTuple):
@@ -317,8 +336,9 @@ class Pool(NamedTuple):
     first: np.ndarray  # [groups], rows before the group's
     rows: np.ndarray  # [groups]
     ends: np.ndarray  # [days], rows up to the end of each
-    start: np.ndarray  # [days], its first row in the week's file
+    shift: np.ndarray  # [days], from a place in the pool to the row in the week's file
     week: np.ndarray  # [days], index of the week
+    in_order: bool  # all rows of one week, as they stand in its file
 
 
 RECENT = re.compile(r"recent\((?:half_life=)?([0-9.eE+-]+)\)")
@@ -376,9 +396,10 @@ class HistoricalDataset:
             group = np.searchsorted(edges, rng.random(count) * edges[-1], side="right")
             group = np.minimum(group, len(edges) - 1)
         at = pool.first[group] + (rng.random(count) * pool.rows[group]).astype(np.int64)
+        if pool.in_order:  # all rows of one week: their places are the rows
+            return self._gather(group, at, (updates, batch))
         day = np.searchsorted(pool.ends, at, side="right")
-        before = np.where(day > 0, pool.ends[day - 1], 0)
-        index = pool.start[day] + at - before
+        index = at + pool.shift[day]
         return self._gather(pool.week[day], index, (updates, batch))
 
     def sample(
@@ -411,8 +432,7 @@ class HistoricalDataset:
     def read(self, week: LoggedWeek, index: np.ndarray) -> Drawn:
         """Rows of one week by their place in its file, [N, ...]."""
         count = len(index)
-        # What follows the last row of a day is of another one; nobody looks past that row.
-        both = week.rows[np.concatenate([index, np.minimum(index + 1, len(week.rows) - 1)])]
+        both = week.with_successors(index).reshape(-1)
         seen, rows = week.observations(both), both[:count]
         goes_on = rows["day_and_done"] >> 3 == GOES_ON
         place = rows["place"]
@@ -456,13 +476,16 @@ class HistoricalDataset:
         order = np.argsort(numbers, kind="stable")
         lengths = np.concatenate(length)[order]
         rows = np.bincount(numbers[order], lengths, len(groups)).astype(np.int64)
+        ends = np.cumsum(lengths)
+        shift = np.concatenate(start)[order] - (ends - lengths)
         return Pool(
             weight=self._weights(groups, float(recent[1]) if recent else None),
             first=np.cumsum(rows) - rows,
             rows=rows,
-            ends=np.cumsum(lengths),
-            start=np.concatenate(start)[order],
+            ends=ends,
+            shift=shift,
             week=np.concatenate(week)[order],
+            in_order=len(self.weeks) == 1 and not shift.any(),
         )
 
     def _weights(self, groups: np.ndarray, half_life: float | None) -> np.ndarray:
@@ -473,6 +496,21 @@ class HistoricalDataset:
         weeks = np.array([self.weeks[int(number)].week for number in groups])
         weight = 0.5 ** ((weeks.max() - weeks) / half_life)
         return weight / weight.sum()
+
+    def mean_day_cost(self, slots: int) -> np.ndarray:
+        """[slots], what the days that may be drawn cost each advertiser of the newest week, on
+        average; NaN for those that have none.
+        """
+        week, chosen = self.weeks[-1], self.chosen[-1]
+        place = week.segments.place[chosen]
+        log_roi, budget = week.facts[place, :2].T
+        to_unit = self.learning.budget_units / budget
+        pay, gmv = week.segments.pay[chosen] * to_unit, week.segments.gmv[chosen] * to_unit
+        cost = np.asarray(self.learning.step_cost(pay, gmv, np.exp(log_roi), 1.0))
+        slot = week.advertisers["slot"][place]
+        days = np.bincount(slot, minlength=slots)
+        total = np.bincount(slot, cost, minlength=slots)
+        return np.divide(total, days, out=np.full(slots, np.nan), where=days > 0)
 
     def scale(self, rows: int = SCALE_ROWS, seed: int = 0) -> "Scale":
         """Mean and deviation of observations in the first week, which stay for all later ones."""

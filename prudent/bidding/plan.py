@@ -53,7 +53,9 @@ class Plan:
     strategy: str = "uniform"
     assignment: Literal["switchback", "weekly"] = "switchback"
     form: Literal["deficit", "ratio", "budget"] = "deficit"
-    multiplier_scope: Literal["global", "group"] = "global"
+    multiplier_scope: Literal["global", "group", "advertiser"] = "global"
+    # Of an advertiser's own multiplier, per unit of cost measured in a week.
+    advertiser_rate: Positive = 0.3
     budget_units: Positive = 10.0
     conservatism: NotNegative | None = None
     convexity: NotNegative | None = None
@@ -83,13 +85,17 @@ class Plan:
             found |= {"multiplier_learning_rate": 1.0, "hidden": (64, 64)}
         if self.form == "ratio":
             found["constraint"] = "ratio"
-        if self.multiplier_scope == "group":
-            categories = world_preset(self.preset).categories
-            found |= {"multiplier_scope": "group", "multiplier_count": categories}
+        if self.multiplier_scope != "global":
+            found |= {"multiplier_scope": self.multiplier_scope, "multiplier_count": self.owners()}
         for name in ("conservatism", "convexity"):
             if getattr(self, name) is not None:
                 found[name] = getattr(self, name)
         return found
+
+    def owners(self) -> int:
+        """How many multipliers there are, where there are several."""
+        world = world_preset(self.preset)
+        return world.categories if self.multiplier_scope == "group" else world.advertisers
 
     def identity(self) -> str:
         return checksum(canonical_json(asdict(self)))[:8]
@@ -155,7 +161,8 @@ def check_plan(plan: Plan) -> None:
     special = plan.form == "ratio" or plan.multiplier_scope != "global"
     unable = [a for a in plan.algorithms if a not in ("cal", "ucb")]
     if special and unable:
-        option = "--form ratio" if plan.form == "ratio" else "--multiplier-scope group"
+        scope = f"--multiplier-scope {plan.multiplier_scope}"
+        option = "--form ratio" if plan.form == "ratio" else scope
         raise ValueError(f"{option} is for cal and ucb; {unable[0]} has no such setting")
     if plan.world_sha256 != world_hash(world_preset(plan.preset)):
         raise ValueError(

@@ -20,6 +20,7 @@ import numpy as np
 
 from prudent.backend import ONE_THREAD
 from prudent.bidding import metrics
+from prudent.bidding.dataset import build_cache
 from prudent.bidding.engines import EngineName, make_engine
 from prudent.bidding.plan import (
     CLONING,
@@ -80,6 +81,7 @@ def run_protocol(
 
 def run_week(site: Site, week: int) -> None:
     plan, folder = site.plan, site.folder
+    build_cache(folder / "data", week - 1, folder / "cache")  # once, not in every learner
     learn(site, plan.algorithms, week)
     if CLONING in plan.references:
         learn(site, [CLONING], 1)  # it is fitted once, to the incumbent

@@ -40,8 +40,11 @@ class RunOptions:
     assignment: Literal["switchback", "weekly"] = "switchback"
     form: Literal["deficit", "ratio", "budget"] = "deficit"
     """Of the constraint; `ratio` is for cal and ucb."""
-    multiplier_scope: Literal["global", "group"] = "global"
-    """One multiplier, or one for each category (cal and ucb)."""
+    multiplier_scope: Literal["global", "group", "advertiser"] = "global"
+    """One multiplier, one for each category, or one for each advertiser, which then answers to its
+    measured deficit once a week (cal and ucb)."""
+    advertiser_rate: Positive | None = None
+    """Of an advertiser's multiplier, per tenth of a day's budget that was missing."""
     conservatism: NotNegative | None = None
     convexity: NotNegative | None = None
     out: Path | None = None

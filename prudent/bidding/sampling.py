@@ -33,12 +33,10 @@ def sampling_rate(
 ) -> Rate:
     """Of whole minibatches, observations and successors included, in one thread."""
     generator = np.random.default_rng(0)
-    rows = history.weeks[0].rows
+    week = history.weeks[0]
 
     def gather() -> None:
-        index = generator.integers(len(rows) - 1, size=UPDATES * BATCH)
-        rows[index]
-        rows[index + 1]
+        week.with_successors(generator.integers(len(week.rows), size=UPDATES * BATCH))
 
     def draw() -> None:
         history.draw(UPDATES, BATCH, generator, strategy)
@@ -81,9 +79,10 @@ def enlarged(history: HistoricalDataset, path: Path, rows: int) -> HistoricalDat
     with path.open("wb") as file:
         for _ in range(times):
             file.write(content)
+        file.write(bytes(PACKED.itemsize))
     shift = np.repeat(np.arange(times) * len(week.rows), len(week.segments.start))
-    start, length, place, arm = (np.tile(column, times) for column in week.segments)
-    week.rows = np.asarray(np.memmap(path, PACKED, "r"))
-    week.segments = Segments(start + shift, length, place, arm)
-    history.chosen = [np.arange(len(start))]
+    segments = Segments(*(np.tile(column, times) for column in week.segments))
+    week.segments = segments._replace(start=segments.start + shift)
+    week.map_rows(path)
+    history.chosen = [np.arange(len(shift))]
     return history

@@ -40,7 +40,7 @@ class Spy:
 
     def act(self, view, generator):
         self.seen.append(view.observations.copy())
-        return generator.uniform(0.5, 1.5, view.count).astype(np.float32)
+        return generator.uniform(0.5, 1.5, len(view.observations)).astype(np.float32)
 
 
 def advertisers_table(week):
@@ -209,8 +209,9 @@ def test_own_history_is_of_the_arm_named(written):
     assert len(history) == len(rows[0]["adv"]) + int((rows[1]["arm"] == 1).sum())
     only = HistoricalDataset(folder, [1], arms={1: [0]})
     pool = only._pool("uniform")
+    spans = np.stack([np.concatenate([[0], pool.ends[:-1]]), pool.ends], axis=1)
     index = np.concatenate(
-        [s + np.arange(e) for s, e in zip(pool.start, np.diff(pool.ends, prepend=0), strict=True)]
+        [shift + np.arange(*days) for shift, days in zip(pool.shift, spans, strict=True)]
     )
     assert set(rows[1]["arm"][index]) == {0}
     with pytest.raises(ValueError, match="no row of weeks"):
@@ -266,7 +267,7 @@ def test_oracle_files_cannot_be_read_as_rows(data):
 def test_a_cache_is_built_once_and_again_if_it_is_stale(data, tmp_path, monkeypatch):
     cache = tmp_path / "cache"
     path = build_cache(data, 0, cache)
-    assert path.stat().st_size == 40 * len(rows_in_order(data, 0)["adv"])
+    assert path.stat().st_size == 40 * (len(rows_in_order(data, 0)["adv"]) + 1)
     content, first = path.read_bytes(), path.stat().st_mtime_ns
     assert build_cache(data, 0, cache) == path
     assert path.stat().st_mtime_ns == first  # left alone

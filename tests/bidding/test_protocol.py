@@ -190,7 +190,10 @@ def test_the_best_constant_pays_most_within_the_constraint():
     assert tables.best_constant({}) is None
 
 
-@pytest.mark.parametrize("step", ["draw", "save", "export_policy", "evaluate_week", "write_report"])
+SLOW = [pytest.param(step, marks=pytest.mark.slow) for step in ("draw", "export_policy", "save")]
+
+
+@pytest.mark.parametrize("step", ["evaluate_week", *SLOW, "write_report"])
 def test_stopped_anywhere_the_same_command_comes_to_the_same_results(
     whole, tmp_path, monkeypatch, step
 ):
@@ -300,6 +303,22 @@ def test_cal_learns_with_every_form_and_group(tmp_path, whole, form):
     record = json.loads(plan.record_file(folder, "cal", 1).read_text())
     assert np.isfinite(list(record["training"].values())).all()
     assert made.bound() == (-1.0 if form == "ratio" else -10.0)
+
+
+def test_an_advertisers_multiplier_answers_to_its_own_week(tmp_path, whole):
+    """It becomes max(0, itself + rate * mean daily deficit), of the incumbent's week."""
+    folder = Path(shutil.copytree(whole / "data", tmp_path / "run" / "data")).parent
+    (folder / "data" / ".lock").unlink(missing_ok=True)
+    given = {"algorithms": ("cal",), "multiplier_scope": "advertiser", "updates": 1, "weeks": 1}
+    made = make_plan("tiny", {**GIVEN, **given})
+    (folder / "arms").mkdir()
+    arms.learn_week(folder, made, "cal", 1)
+    found = arms.load_newest(folder / "arms" / "cal", arms.mark_of(made, "cal"), print)
+    days = protocol.metrics.read_days(whole / "data", 0)
+    deficit = 10 * (days.roi * days.pay - days.gmv) / (days.roi * days.budget)
+    table = read_table(whole / "data/week-0/advertisers.parquet", "advertisers")
+    wanted = [max(0.0, 0.6931 + 0.3 * deficit[days.adv == adv].mean()) for adv in table["adv"]]
+    np.testing.assert_allclose(found.arrays["state/multiplier/multiplier"], wanted, rtol=1e-4)
 
 
 @pytest.mark.slow
