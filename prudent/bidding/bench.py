@@ -30,7 +30,7 @@ from prudent.exported import write_exported
 from prudent.files import to_json, write_atomically
 from prudent.options import read
 from prudent.settings import Count
-from prudent.tasks.adapter import describe_spaces
+from prudent.tasks.adapter import AdaptedEnv, describe_spaces
 
 WEEK_ROWS = 51_200_000
 HIDDEN = 256
@@ -102,7 +102,9 @@ def write_actor(path: Path) -> Path:
         arrays[f"layers/{layer}/weight"] = weight.astype(np.float32)
         arrays[f"layers/{layer}/bias"] = np.zeros(shape[1], np.float32)
     about = {"activation": "relu", "head": "tanh", "algorithm": "cal"}
-    write_exported(path, arrays, about, describe_spaces(OCPMEnv("smoke")))
+    write_exported(
+        path, arrays, about, describe_spaces(AdaptedEnv(OCPMEnv("smoke"), "bidding-day"))
+    )
     return path
 
 
