@@ -354,25 +354,33 @@ def wait_for(condition, seconds=120):
         time.sleep(0.1)
 
 
+# Where tests run in the background of a shell, interrupts are ignored unless a process wants them.
+INTERRUPTIBLE = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    "from prudent.__main__ import main; main()"
+)
+
+
 def test_following_writes_anew_when_records_change(tmp_path):
     runs, page = tmp_path / "runs", tmp_path / "out" / "index.html"
     runs.mkdir()
-    command = [sys.executable, "-m", "prudent", "report", runs, "--out", page.parent, "--follow"]
     process = subprocess.Popen(
-        [*map(str, command), "--every", "0.2"],
+        [sys.executable, "-c", INTERRUPTIBLE, "report", str(runs), "--out", str(page.parent),
+         "--follow", "--every", "0.2"],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
     )  # fmt: skip
-    try:
-        write_run(runs / "a", 0)
-        wait_for(lambda: page.exists() and "1 run on 1 task" in page.read_text())
-        assert 'data-reload="15"' in page.read_text()
-        write_run(runs / "b", 1)
-        wait_for(lambda: "2 runs on 1 task" in page.read_text())
-        process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=120)
-    finally:
-        process.kill()
+    with process:
+        try:
+            write_run(runs / "a", 0)
+            wait_for(lambda: page.exists() and "1 run on 1 task" in page.read_text())
+            assert 'data-reload="15"' in page.read_text()
+            write_run(runs / "b", 1)
+            wait_for(lambda: "2 runs on 1 task" in page.read_text())
+            process.send_signal(signal.SIGINT)
+            said, _ = process.communicate(timeout=120)
+        finally:
+            process.kill()
     assert process.returncode == 0
     assert said.splitlines()[-1] == f"Stopped. The page is as of now: {page}"
     assert "Traceback" not in said

@@ -214,7 +214,7 @@ def has_gap(groups: Groups) -> bool:
 
 def has_spread(groups: Groups) -> bool:
     found = (training_curve(records, "ensemble_spread") for records in groups.values())
-    return any(curve.values.any() for curve in found)
+    return any(spread.values.any() for spread in found)
 
 
 def task_figure(groups: Groups, looks: Looks, log_steps: bool = False) -> Any:
@@ -314,11 +314,15 @@ def save(figure: Any, path: Path, dpi: int = 110) -> None:
     plt.close(figure)
 
 
-def rendered(figure: Any, suffix: str, dpi: int) -> bytes:
+def rendered(figure: Any, suffix: str, dpi: int, packing: int = 6) -> bytes:
+    """`packing`: how hard PNG is compressed, 0 to 9."""
     content = io.BytesIO()
-    # SVG would otherwise hold today's date and random names.
-    undated = {"metadata": {"Date": None}} if suffix == ".svg" else {}
+    options: dict[str, Any] = {}
+    if suffix == ".svg":  # which would otherwise hold today's date and random names
+        options = {"metadata": {"Date": None}}
+    elif suffix == ".png":
+        options = {"pil_kwargs": {"compress_level": packing}}
     with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": "prudent"}):
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in a script it lacks
-        figure.savefig(content, dpi=dpi, format=suffix.removeprefix(".") or None, **undated)
+        figure.savefig(content, dpi=dpi, format=suffix.removeprefix(".") or None, **options)
     return content.getvalue()

@@ -130,7 +130,11 @@ def numbers(lines: Mapping[int, Any], name: str) -> dict[int, float]:
 
 def together(by_step: Sequence[Mapping[int, float]]) -> Curve:
     """One row per seed, of the steps that all of them have."""
-    steps = sorted(set.intersection(*map(set, by_step)))
+    first, *others = by_step
+    if all(found.keys() == first.keys() for found in others):  # as a rule, and quicker
+        steps = sorted(first)
+    else:
+        steps = sorted(set.intersection(*map(set, by_step)))
     values = [[numbers[step] for step in steps] for numbers in by_step]
     return Curve(np.array(steps, int), np.array(values, float).reshape(len(by_step), len(steps)))
 
