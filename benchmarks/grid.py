@@ -47,8 +47,11 @@ class Watched:
         threading.Thread(target=self._wait_until_ready, daemon=True).start()
 
     def _wait_for_end(self) -> None:
-        os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
-        self.ended = perf_counter()
+        try:
+            os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
+            self.ended = perf_counter()
+        except ChildProcessError:  # the grid was quicker: it ended since the last look, at most
+            self.ended = perf_counter() - engines.POLL_SECONDS
 
     def _wait_until_ready(self) -> None:
         while self.ended is None and not (self._folder / "progress.jsonl").exists():
