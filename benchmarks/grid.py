@@ -41,20 +41,22 @@ class Watched:
     """When a run's process began, was ready, and ended."""
 
     def __init__(self, child: engines.Child, folder: Path) -> None:
-        self.began, self.ready, self.ended = perf_counter(), None, None
-        self._pid, self._folder = child.process.pid, folder
+        self.began, self.folder, self._pid = perf_counter(), folder, child.process.pid
+        self.ready: float | None = None
+        self.ended: float | None = None
         threading.Thread(target=self._wait_for_end, daemon=True).start()
         threading.Thread(target=self._wait_until_ready, daemon=True).start()
 
     def _wait_for_end(self) -> None:
         try:
             os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
-            self.ended = perf_counter()
+            ended = perf_counter()
         except ChildProcessError:  # the grid was quicker: it ended since the last look, at most
-            self.ended = perf_counter() - engines.POLL_SECONDS
+            ended = perf_counter() - engines.POLL_SECONDS
+        self.ended = min(self.ended or ended, ended)
 
     def _wait_until_ready(self) -> None:
-        while self.ended is None and not (self._folder / "progress.jsonl").exists():
+        while self.ended is None and not (self.folder / "progress.jsonl").exists():
             sleep(0.02)
         self.ready = perf_counter()
 
@@ -71,18 +73,25 @@ def jobs_in(home: Path, runs: int, steps: int) -> list[engines.Job]:
 def measure_idle(home: Path, options: argparse.Namespace) -> None:
     watched: list[Watched] = []
     begin: Callable[..., engines.Child] = engines.begin
+    end: Callable[..., None] = engines.end
 
     def watching(standing: engines.Progress, *rest: Any) -> engines.Child:
         child = begin(standing, *rest)
         watched.append(Watched(child, standing.job.folder))
         return child
 
-    engines.begin = watching
+    def noticing(standing: engines.Progress, *rest: Any) -> None:
+        now = perf_counter()
+        one = next(one for one in watched if one.folder == standing.job.folder)
+        one.ended = min(one.ended or now, now)  # whoever watches it may have had to wait
+        end(standing, *rest)
+
+    engines.begin, engines.end = watching, noticing
     started = perf_counter()
     ended = engines.run_locally(
         jobs_in(home, options.runs, options.steps), options.jobs, home / "notes", lambda _: None
     )
-    engines.begin = begin
+    engines.begin, engines.end = begin, end
     assert {standing.stage for standing in ended.standings} == {"finished"}
     last = max(one.began for one in watched)
     places = options.jobs * (last - started)
