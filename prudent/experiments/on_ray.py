@@ -204,7 +204,7 @@ def attend_all(
                 ray.cancel(task, force=told > 0)
             told = len(requests)
         for task in ended_among(ray, list(under_way)):
-            conclude(cluster, under_way.pop(task), task)
+            conclude(cluster, under_way.pop(task), task, bool(requests))
         if time.monotonic() - shown_at >= REFRESH_SECONDS:
             for standing in under_way.values():
                 if standing.stage == "waiting" and cluster.has_begun(standing):
@@ -226,23 +226,24 @@ def ended_among(ray: Any, tasks: list[Any]) -> list[Any]:
     return list(ended)
 
 
-def conclude(cluster: Cluster, standing: Progress, task: Any) -> None:
+def conclude(cluster: Cluster, standing: Progress, task: Any, stopping: bool) -> None:
     """What became of a task that has ended."""
     ray, notes = cluster.ray, cluster.notes
     errors = Path(order_for(standing.job, notes, cluster.marker).errors)
+    refresh([standing])
     try:
         end(standing, ray.get(task), errors, notes)
         return
-    except ray.exceptions.TaskCancelledError:
-        refresh([standing])
-        standing.stage = "stopped" if errors.exists() else "waiting"
     except ray.exceptions.RayTaskError as error:
         standing.stage = "failed"
         standing.error = f"on one of the nodes: {last_line(error.cause)}"
     except ray.exceptions.RayError as error:
-        standing.stage = "failed"
-        standing.error = f"given up after {RETRIES + 1} tries, the last of which Ray lost: "
-        standing.error += " ".join(str(error).split())[:200]
+        if stopping:
+            standing.stage = "stopped" if errors.exists() else "waiting"
+        else:
+            standing.stage = "failed"
+            standing.error = f"given up after {RETRIES + 1} tries, the last of which Ray lost: "
+            standing.error += " ".join(str(error).split())[:200]
     errors.unlink(missing_ok=True)
 
 
