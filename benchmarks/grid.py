@@ -155,7 +155,7 @@ def measure_parts(home: Path, options: argparse.Namespace) -> None:
     notes = home / "parts"
     slower = [stretched()]
     times = [perf_counter()]
-    with on_ray.said_to(notes), on_ray.connected(None, options.jobs) as ray:
+    with on_ray.said_to(notes) as log, on_ray.connected(None, options.jobs, log) as ray:
         times.append(perf_counter())
         with on_ray.marked(notes) as marker:
             on_ray.check_nodes(ray, marker)

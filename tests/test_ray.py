@@ -51,10 +51,11 @@ def two_nodes(monkeypatch):
         cluster.shutdown()
 
 
-def start_sweep(out, *words):
+def start_sweep(out, *words, **environment):
     return subprocess.Popen(
         [sys.executable, "-m", "prudent", *SWEEP, "--out", str(out), *map(str, words)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        env={**os.environ, **environment},
     )  # fmt: skip
 
 
@@ -159,10 +160,14 @@ def test_a_signal_a_failure_and_another_writer_are_as_without_ray(tmp_path, monk
         blocked.mkdir(parents=True)
         (blocked / "mine.txt").write_text("precious")
         process = start_sweep(tmp_path, "--seeds", 0, 1, 2, *words)
+        stranger = start_sweep(tmp_path / "x", "--seeds", 0, *words, RAY_AUTH_TOKEN="e" * 64)
         wait_for(lambda: checkpoints(tmp_path, 2), process)
         os.killpg(process.pid, signal.SIGINT)
         output, errors = process.communicate(timeout=120)
+        said = stranger.communicate(timeout=120)[1]
     assert process.returncode == 130, output + errors
+    assert "it wants another token (RAY_AUTH_TOKEN" in said
+    assert len(said.splitlines()) == 1
     assert "3 runs: 1 failed, 1 elsewhere, 1 stopped" in output
     assert "seed 0 failed: prudent: " in errors
     assert "is not empty (mine.txt)" in errors
