@@ -20,7 +20,7 @@ from test_grid import SMALL, flags, planned
 
 import prudent
 from prudent.experiments import on_ray
-from prudent.experiments.engines import Job, write_job
+from prudent.experiments.engines import Job, Progress, write_job
 from prudent.experiments.existing import existing_runs, folder_for
 from prudent.files import only_writer
 
@@ -51,10 +51,11 @@ def two_nodes(monkeypatch):
         cluster.shutdown()
 
 
-def start_sweep(out, *words):
+def start_sweep(out, *words, **environment):
     return subprocess.Popen(
         [sys.executable, "-m", "prudent", *SWEEP, "--out", str(out), *map(str, words)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        env={**os.environ, **environment},
     )  # fmt: skip
 
 
@@ -159,10 +160,14 @@ def test_a_signal_a_failure_and_another_writer_are_as_without_ray(tmp_path, monk
         blocked.mkdir(parents=True)
         (blocked / "mine.txt").write_text("precious")
         process = start_sweep(tmp_path, "--seeds", 0, 1, 2, *words)
+        stranger = start_sweep(tmp_path / "x", "--seeds", 0, *words, RAY_AUTH_TOKEN="e" * 64)
         wait_for(lambda: checkpoints(tmp_path, 2), process)
         os.killpg(process.pid, signal.SIGINT)
         output, errors = process.communicate(timeout=120)
+        said = stranger.communicate(timeout=120)[1]
     assert process.returncode == 130, output + errors
+    assert "it wants another token (RAY_AUTH_TOKEN" in said
+    assert len(said.splitlines()) == 1
     assert "3 runs: 1 failed, 1 elsewhere, 1 stopped" in output
     assert "seed 0 failed: prudent: " in errors
     assert "is not empty (mine.txt)" in errors
@@ -303,6 +308,52 @@ def test_a_cluster_with_a_node_that_cannot_is_refused(found, message, monkeypatc
     on_ray.check_nodes(FakeRay(), tmp_path)
     with pytest.raises(ValueError, match=message):
         on_ray.check_nodes(FakeRay(**found), tmp_path)
+
+
+class RayError(Exception):
+    pass
+
+
+class RayTaskError(RayError):
+    cause = RuntimeError("first\nit does not see /runs")
+
+
+@pytest.mark.parametrize(
+    ("result", "stopping", "begun", "stage", "told"),
+    [
+        (0, False, True, "finished", None),
+        (130, True, True, "stopped", None),
+        (75, False, True, "elsewhere", None),
+        (3, False, True, "failed", "last words (all of it: "),
+        (3, False, False, "failed", "ended with code 3 (all of it: "),
+        (RayTaskError(), False, False, "failed", "on one of the nodes: it does not see /runs"),
+        (
+            RayError("a node\ndied"),
+            False,
+            True,
+            "failed",
+            "21 tries, the last of which Ray lost: a",
+        ),
+        (RayError("cancelled"), True, True, "stopped", None),
+        (RayError("cancelled"), True, False, "waiting", None),
+    ],
+)
+def test_what_became_of_a_task(result, stopping, begun, stage, told, tmp_path):
+    def get(task):
+        if isinstance(task, Exception):
+            raise task
+        return task
+
+    found = SimpleNamespace(RayError=RayError, RayTaskError=RayTaskError)
+    ray = SimpleNamespace(get=get, exceptions=found)
+    cluster = on_ray.Cluster(ray, tmp_path, tmp_path / ".prudent-0.tmp")
+    standing = Progress(Job(planned(0), tmp_path / "run", "cal", "cal"))
+    if begun:
+        (tmp_path / "cal.prudent-0.stderr").write_text("first words\nlast words\n")
+    on_ray.conclude(cluster, standing, result, stopping)
+    assert standing.stage == stage
+    assert (standing.error is None) if told is None else told in standing.error
+    assert not (tmp_path / "cal.prudent-0.stderr").exists()
 
 
 def test_a_run_that_is_tried_again_waits_for_its_lock(tmp_path, monkeypatch):

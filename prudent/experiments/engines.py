@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -235,8 +235,10 @@ def end(standing: Progress, code: int, errors: Path, notes: Path) -> None:
     refresh([standing])
     standing.stage = STAGES.get(code, "failed")
     if standing.stage == "failed":
-        os.replace(errors, kept)
-        said = kept.read_text(errors="replace").strip().splitlines()
+        kept.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # shared storage may be late, or somebody tidied up
+            os.replace(errors, kept)
+        said = kept.read_text(errors="replace").strip().splitlines() if kept.exists() else []
         killed = f"ended by signal {-code}" if code < 0 else f"ended with code {code}"
         standing.error = f"{said[-1] if said else killed} (all of it: {kept})"
         return

@@ -162,8 +162,8 @@ def run_on_ray(
     cores = at_once or len(usable_cores())
     try:
         with (
-            said_to(notes),
-            connected(address, cores) as ray,
+            said_to(notes) as log,
+            connected(address, cores, log) as ray,
             marked(notes) as marker,
             stop_requests() as requests,
         ):
@@ -204,7 +204,7 @@ def attend_all(
                 ray.cancel(task, force=told > 0)
             told = len(requests)
         for task in ended_among(ray, list(under_way)):
-            conclude(cluster, under_way.pop(task), task)
+            conclude(cluster, under_way.pop(task), task, bool(requests))
         if time.monotonic() - shown_at >= REFRESH_SECONDS:
             for standing in under_way.values():
                 if standing.stage == "waiting" and cluster.has_begun(standing):
@@ -226,23 +226,24 @@ def ended_among(ray: Any, tasks: list[Any]) -> list[Any]:
     return list(ended)
 
 
-def conclude(cluster: Cluster, standing: Progress, task: Any) -> None:
+def conclude(cluster: Cluster, standing: Progress, task: Any, stopping: bool) -> None:
     """What became of a task that has ended."""
     ray, notes = cluster.ray, cluster.notes
     errors = Path(order_for(standing.job, notes, cluster.marker).errors)
+    refresh([standing])
     try:
         end(standing, ray.get(task), errors, notes)
         return
-    except ray.exceptions.TaskCancelledError:
-        refresh([standing])
-        standing.stage = "stopped" if errors.exists() else "waiting"
     except ray.exceptions.RayTaskError as error:
         standing.stage = "failed"
         standing.error = f"on one of the nodes: {last_line(error.cause)}"
     except ray.exceptions.RayError as error:
-        standing.stage = "failed"
-        standing.error = f"given up after {RETRIES + 1} tries, the last of which Ray lost: "
-        standing.error += " ".join(str(error).split())[:200]
+        if stopping:
+            standing.stage = "stopped" if errors.exists() else "waiting"
+        else:
+            standing.stage = "failed"
+            standing.error = f"given up after {RETRIES + 1} tries, the last of which Ray lost: "
+            standing.error += " ".join(str(error).split())[:200]
     errors.unlink(missing_ok=True)
 
 
@@ -251,7 +252,7 @@ def last_line(error: BaseException) -> str:
 
 
 @contextmanager
-def connected(address: str | None, cores: int) -> Iterator[Any]:
+def connected(address: str | None, cores: int, log: Path) -> Iterator[Any]:
     """Ray, joined to the cluster at the address, or to one of this machine alone."""
     if find_spec("ray") is None:
         raise ValueError("--engine ray needs an extra: pip install 'prudent[ray]'")
@@ -271,7 +272,9 @@ def connected(address: str | None, cores: int) -> Iterator[Any]:
         )
     except Exception as error:
         ray.shutdown()
-        reason = " ".join(str(error).split())
+        reason = " ".join(str(error).split()).rstrip(".")
+        if "Unauthenticated" in log.read_text(errors="replace"):
+            reason += "; it wants another token (RAY_AUTH_TOKEN, or ~/.ray/auth_token)"
         raise ValueError(f"the Ray cluster at {address} cannot be joined: {reason}") from error
     try:
         yield ray
@@ -313,15 +316,24 @@ def speaks_http2(host: str, port: int) -> bool:
 
 
 @contextmanager
-def said_to(notes: Path) -> Iterator[None]:
-    """What Ray prints goes into a file: of nodes that are lost it says whole pages."""
+def said_to(notes: Path) -> Iterator[Path]:
+    """What Ray prints goes into a file: of nodes that are lost it says whole pages, to standard
+    output from Python, to standard error from below it.
+    """
+    log = notes / "ray.log"
     try:
         notes.mkdir(parents=True, exist_ok=True)
-        file = (notes / "ray.log").open("a")
+        file = log.open("w")
     except OSError as error:
         raise CannotWrite(f"{notes} cannot be written: {error.strerror or error}") from error
-    with file, redirect_stdout(file):
-        yield
+    usual = os.dup(2)
+    try:
+        with file, redirect_stdout(file):
+            os.dup2(file.fileno(), 2)
+            yield log
+    finally:
+        os.dup2(usual, 2)
+        os.close(usual)
 
 
 @contextmanager
