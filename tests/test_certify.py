@@ -12,7 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import stats
+from support import small_run
 from test_cli import prudent_command
+from varied import varied
 
 import prudent
 from prudent.certification import certifying, subject
@@ -24,7 +26,8 @@ from prudent.statistics import cost_interval, mean_interval
 from prudent.tasks import TASKS
 from prudent.tasks.custom import unknown_task
 from prudent.tasks.task import step_range
-from prudent.training.evaluate import EVALUATION_SEED, Accounting, episode_seed
+from prudent.training.evaluate import EVALUATION_SEED, Accounting, Episodes, episode_seed
+from prudent.training.policy import described
 
 OLD = Path(__file__).parent / "data" / "format1"
 POLICIES, EPISODES = 1500, 150
@@ -425,3 +428,9 @@ def test_an_interval_of_costs_stops_at_zero():
     assert cost_interval(np.append(costs, -1.0)) == mean_interval(np.append(costs, -1.0))
     assert cost_interval(costs + 9.0) == mean_interval(costs + 9.0)
     assert cost_interval(costs[:1]) is None
+    task = varied()
+    episodes = Episodes(costs, costs, costs)
+    assert described(episodes, small_run(task), task)["cost_interval"] == (0.0, high)
+    assert described(episodes, small_run(task), task)["return_interval"] == (low, high)
+    below = replace(small_run(task), budget=-1.0)  # which only negative costs can keep
+    assert described(episodes, below, task)["cost_interval"] == (low, high)
