@@ -201,19 +201,22 @@ def rescaled(forward: Forward, scale: np.ndarray, centre: np.ndarray) -> Forward
     return lambda x: scale * forward(x) + centre
 
 
-def is_unit(scale: np.ndarray, centre: np.ndarray) -> bool:
-    """Whether the environment's own actions lie between exactly -1 and 1."""
-    return bool((scale == 1.0).all() and (centre == 0.0).all())
+def unit_actor(
+    forward: Forward, scale: np.ndarray, centre: np.ndarray, spaces: Spaces
+) -> Callable[[Any], np.ndarray]:
+    """Of a network whose actions lie in [-1, 1]; nothing is done to them where the environment's
+    do as well.
+    """
+    if (scale == 1.0).all() and (centre == 0.0).all():
+        return make_actor(forward, spaces, inside=True)
+    return make_actor(rescaled(forward, scale, centre), spaces, inside=False)
 
 
 def plain_actor(
     arrays: Mapping[str, np.ndarray], activation: str, head: str, spaces: Spaces
 ) -> Callable[[Any], np.ndarray]:
     forward = plain_forward(arrays, activation, head)
-    scale, centre = arrays["action/scale"], arrays["action/centre"]
-    if is_unit(scale, centre):
-        return make_actor(forward, spaces, inside=True)
-    return make_actor(rescaled(forward, scale, centre), spaces, inside=False)
+    return unit_actor(forward, arrays["action/scale"], arrays["action/centre"], spaces)
 
 
 class Exploration(NamedTuple):

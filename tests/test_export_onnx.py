@@ -243,7 +243,7 @@ def with_trailer(body):
 
 def test_bounds_that_float32_cannot_hold_are_kept():
     arrays = some_arrays(scaled=False)
-    spaces = {"action_low": [-1.0, 0.5, -5.1], "action_high": [0.1, 1.5, 1.0]}
+    spaces = {"action_low": [-1.0, 0.5, -0.1], "action_high": [0.1, 1.5, 1.0]}
     given = {**DESCRIPTION, "activation": "relu", "head": "clip", "spaces": spaces}
     actions = open_model(build_model(arrays, given)).forward(
         1e3 * np.random.default_rng(0).normal(size=(99, 5)).astype(np.float32)

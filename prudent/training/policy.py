@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from prudent.configs import Run
-from prudent.exported import is_unit, make_actor, plain_forward, read_spaces, rescaled
+from prudent.exported import make_actor, plain_forward, read_spaces, rescaled, unit_actor
 from prudent.pieces.types import PolicyNetwork, Spec
 from prudent.statistics import cost_interval, mean_interval
 from prudent.tasks.adapter import open_several
@@ -76,9 +76,7 @@ class Policy:
         trials = trials.astype(np.float32)
         if not np.allclose(forward(trials.copy()), self.unit_action(trials), atol=1e-4):
             return make_actor(on_device, self.spaces, inside=False)
-        if is_unit(self.scale, self.centre):
-            return make_actor(forward, self.spaces, inside=True)
-        return make_actor(rescaled(forward, self.scale, self.centre), self.spaces, inside=False)
+        return unit_actor(forward, self.scale, self.centre, self.spaces)
 
     def sample(self, observation: Any, seed: int) -> np.ndarray:
         return self._in_space(self.unit_sample(self.spaces.flat(observation), seed))
