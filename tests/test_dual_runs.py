@@ -59,7 +59,7 @@ def stale(more: float):
         made.append(Stale(more, 200 if len(made) == 1 else 0))
         return made[-1]
 
-    return replace(probe("stale", make, 0.75, 1), cost_range=(0.0, 4.0))
+    return replace(probe("stale", make, 0.75, 1), cost_range=(-1.0, 4.0))
 
 
 def late_cost(folder) -> float:

@@ -154,6 +154,16 @@ def test_an_update_asks_for_what_it_needs():
             jax.eval_shape(algorithm.update, state, data, jax.random.key(1))
 
 
+def test_nothing_accrues_to_a_ratio():
+    data = Minibatches(stack([batch_of(np.random.default_rng(0)) for _ in range(2)]))
+    ones = np.ones((2, ROWS))
+    data = data._replace(beside=Beside(reward_budget=ones, accrued=ones))
+    algorithm = cal(CALConfig(hidden=(4,), **RATIO), SPEC)
+    state = jax.eval_shape(algorithm.init, jax.random.key(0))
+    with pytest.raises(ValueError, match="constraint='ratio' takes none"):
+        jax.eval_shape(algorithm.update, state, data, jax.random.key(1))
+
+
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [

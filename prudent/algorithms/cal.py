@@ -132,6 +132,8 @@ def conservative_lagrangian(
         """Price of a cost that is still to be named, from what was measured of the limit, [B]."""
         limit = spec.cost_budget if budget is None else budget
         if also.beside.accrued is not None:
+            if config.constraint == "ratio":
+                raise ValueError("beside.accrued is part of a sum; constraint='ratio' takes none")
             measured = measured + also.beside.accrued
         violation = jax.lax.stop_gradient(jnp.mean(measured)) - limit
         if owned is None:
