@@ -66,10 +66,13 @@ def write_table(
     return Written(rows, len(content), checksum(content))
 
 
-def read_note(path: Path) -> dict[str, Any]:
-    """What was noted when the file was written."""
-    metadata = pq.read_schema(path).metadata or {}
-    found: dict[str, Any] = json.loads(metadata.get(TASK_KEY.encode(), b"{}"))
+def read_note(path: Path) -> dict[str, Any] | None:
+    """What was noted when the file was written; None if there is no such file, or not all of it."""
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+        found: dict[str, Any] = json.loads(metadata.get(TASK_KEY.encode(), b"{}"))
+    except (OSError, ValueError, pa.ArrowException):
+        return None
     return found
 
 

@@ -115,23 +115,24 @@ def run_task(task: Task) -> Finished:
 def finished(task: Task) -> Finished | None:
     """What a task wrote, if it has and all of it is still there."""
     folder, place = Path(task.order.folder), (task.order.week, task.day, task.block)
-    path = folder / schema.ledger_file(*place)
-    if not path.exists():
+    rows_path, ledger_path = schema.rows_file(*place), schema.ledger_file(*place)
+    note = read_note(folder / ledger_path)
+    if note is None:
         return None
-    note = read_note(path)
     if note.get("task") != task_key(task):
         raise ValueError(
-            f"{path} belongs to another simulation (other policies, seed or world); choose another "
-            "folder with --out"
+            f"{folder / ledger_path} belongs to another simulation (other policies, seed, world or "
+            "week before); choose another folder with --out"
         )
-    content = path.read_bytes()
-    days = len(read_table(path, "ledger", ["adv"])["adv"])
     rows, oracle = Written(*note["rows"]), tuple(Written(*each) for each in note["oracle"])
-    if not is_whole(folder / schema.rows_file(*place), rows):
+    paths = [rows_path, schema.oracle_file(ledger_path), schema.oracle_file(rows_path)]
+    written = [rows, *oracle]  # without the oracle's rows where nobody asked for them
+    if not all(is_whole(folder / path, each) for path, each in zip(paths, written, strict=False)):
         return None
-    return Finished(
-        task, rows, Written(days, len(content), checksum(content)), oracle, skipped=True
-    )
+    content = (folder / ledger_path).read_bytes()
+    advertisers = len(block_slots(task.order.world, task.block))
+    ledger = Written(advertisers, len(content), checksum(content))
+    return Finished(task, rows, ledger, oracle, skipped=True)
 
 
 def is_whole(path: Path, written: Written) -> bool:

@@ -14,7 +14,7 @@ from prudent.bidding.schema import OBSERVATION, OBSERVATION_SIZE, View
 from prudent.bidding.world import stream
 from prudent.exported import ExportedPolicy, load_exported, write_exported
 from prudent.tasks import TASKS
-from prudent.tasks.adapter import describe_spaces, open_environment, probe
+from prudent.tasks.adapter import AdaptedEnv, describe_spaces, open_environment, probe
 
 
 def test_gymnasium_finds_nothing_wrong():
@@ -167,7 +167,9 @@ def exported(tmp_path, algorithm="cal", outputs=2, head="tanh", **more):
     arrays |= more
     about = {"activation": "relu", "head": head, "algorithm": algorithm}
     path = tmp_path / f"{algorithm}.safetensors"
-    write_exported(path, arrays, about, describe_spaces(OCPMEnv("smoke")))
+    write_exported(
+        path, arrays, about, describe_spaces(AdaptedEnv(OCPMEnv("smoke"), "bidding-day"))
+    )
     return path
 
 

@@ -189,10 +189,12 @@ def test_after_a_kill_the_rest_is_made_and_the_bytes_are_the_same(week, tmp_path
     assert contents(tmp_path) == contents(week)
 
 
-def test_a_damaged_shard_is_made_again(week, tmp_path):
+def test_damaged_files_are_made_again(week, tmp_path):
     simulated(tmp_path)
-    path = tmp_path / schema.rows_file(0, 3, 1)
-    path.write_bytes(path.read_bytes()[:-10])
+    rows, ledger = schema.rows_file(0, 3, 1), schema.ledger_file(0, 6, 0)
+    for path in (rows, ledger, schema.oracle_file(schema.rows_file(0, 2, 0))):
+        whole = (tmp_path / path).read_bytes()
+        (tmp_path / path).write_bytes(whole[:-10])
     simulated(tmp_path)
     assert contents(tmp_path) == contents(week)
 
