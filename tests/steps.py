@@ -38,6 +38,7 @@ class Steps(NamedTuple):
     batches: list[dict[str, np.ndarray]]
     key: jax.Array
     metrics: dict[str, jax.Array]
+    given: dict[str, Any]  # besides batches, in the second call
 
     def keys(self, count: int):
         """Each step's keys, split as the algorithm splits them."""
@@ -48,21 +49,29 @@ class Steps(NamedTuple):
         return np.asarray(jax.random.normal(key, shape or (ROWS, 2)))
 
 
-def several_steps(factory, config, spec=SPEC, first=0) -> Steps:
+def nothing_else(generator: np.random.Generator) -> dict[str, Any]:
+    return {}
+
+
+def stack(batches):
+    return jax.tree.map(lambda *a: np.stack(a), *batches)
+
+
+def several_steps(factory, config, spec=SPEC, first=0, also=nothing_else) -> Steps:
     """Two updates, so that moments, targets and multipliers are not at their origin, then two by
-    the same compiled function.
+    the same compiled function. `also` draws what a call is given besides two batches.
     """
     algorithm = factory(replace(config, hidden=(8, 6)), spec)
     generator = np.random.default_rng(1)
-    stack = lambda batches: jax.tree.map(lambda *a: np.stack(a), *batches)  # noqa: E731
     before = jax.jit(algorithm.init)(jax.random.key(0))
     update = jax.jit(algorithm.update)
     warm = stack([batch_of(generator) for _ in range(WARM)])
-    before, _ = update(before, Minibatches(warm, np.int32(0)), jax.random.key(5))
+    data = Minibatches(warm, np.int32(0), **also(generator))
+    before, _ = update(before, data, jax.random.key(5))
     batches, key = [batch_of(generator) for _ in range(2)], jax.random.key(7)
-    data = Minibatches(stack(batches), np.int32(first))
-    after, metrics = update(before, data, key)
-    return Steps(before, after, [batch._asdict() for batch in batches], key, metrics)
+    given = also(generator)
+    after, metrics = update(before, Minibatches(stack(batches), np.int32(first), **given), key)
+    return Steps(before, after, [batch._asdict() for batch in batches], key, metrics, given)
 
 
 def members(tree, size):

@@ -15,9 +15,9 @@ import pytest
 
 from prudent.algorithms import ALGORITHMS
 from prudent.configs import OffPolicySchedule
-from prudent.pieces.types import Minibatches, Rollout, Spec, Transition
+from prudent.pieces.types import Beside, Finished, Minibatches, Rollout, Spec, Transition
 
-SPEC = Spec(3, 2, 1.0, (0.5, 2.0), (0.1, 0.0))
+SPEC = Spec(3, 2, 1.0, (0.5, 2.0), (0.1, 0.0), least_cost_ahead=0.0, largest_cost_ahead=9.0)
 
 
 def rows(*leading: int) -> dict[str, Any]:
@@ -30,7 +30,10 @@ def rows(*leading: int) -> dict[str, Any]:
 
 def data_for(algorithm: str) -> Any:
     if ALGORITHMS[algorithm].schedule is OffPolicySchedule:
-        return Minibatches(Transition(**rows(2, 4)), jnp.int32(0))
+        batches, signal = Transition(**rows(2, 4)), jnp.zeros((2, 4))
+        finished = Finished(jnp.int32(1), jnp.zeros(()))
+        beside = Beside(owner=signal.astype(int), reward_budget=signal)
+        return Minibatches(batches, jnp.int32(0), batches, finished, beside)
     columns = rows(4, 2)
     return Rollout(
         **columns, ends=columns["reward"], violation=jnp.zeros(()), remaining=jnp.ones(())
@@ -38,7 +41,7 @@ def data_for(algorithm: str) -> Any:
 
 
 def programs(algorithm: str, config: Any) -> str:
-    """The texts of init, act and update, with the arrays they hold."""
+    """The texts of init, act and update, with the arrays they hold, and what is asked for."""
     built = ALGORITHMS[algorithm].build(config, SPEC)
     key, seen = jax.random.key(0), jnp.zeros((1, 3))
     init = jax.make_jaxpr(built.init)(key)
@@ -48,7 +51,7 @@ def programs(algorithm: str, config: Any) -> str:
         jax.make_jaxpr(built.act)(state, seen, key),
         jax.make_jaxpr(built.update)(state, data_for(algorithm), key),
     )
-    return "\n".join(
+    return f"{built.needs}\n" + "\n".join(
         f"{t}\n{[np.asarray(c).tolist() for c in t.consts if hasattr(c, 'tolist')]}" for t in traced
     )
 
@@ -62,6 +65,11 @@ CHOICES: dict[tuple[str, str], dict[str, Any]] = {
     ("crpo", "max_gradient_norm"): {"base": "ppo"},
     ("crpo", "rate_decay"): {"base": "ppo"},
     ("cal", "random_targets"): {"cost_critics": 3},
+    ("cal", "recent_steps"): {"dual_states": "recent"},
+    ("cal", "calibration_episodes"): {"calibration": "episodes"},
+    ("cal", "calibration_limit"): {"calibration": "episodes"},
+    ("cal", "ratio_floor"): {"constraint": "ratio"},
+    ("cal", "multiplier_count"): {"multiplier_scope": "group"},
 }
 SMALL: dict[str, Any] = {"hidden": (4,), "passes": 2, "batch_size": 4, "samples": 3}
 
@@ -132,7 +140,14 @@ def reading(config: Any, read: set[str]) -> Any:
     return noting(**{field.name: getattr(config, field.name) for field in fields(kind)})
 
 
-MODES = {"cvpo": [{}, {"dual_solver": "adam"}], "crpo": [{}, {"base": "ppo"}]}
+DUAL: dict[str, Any] = {"dual_states": "recent", "calibration": "episodes"}
+MODES = {
+    "cvpo": [{}, {"dual_solver": "adam"}],
+    "crpo": [{}, {"base": "ppo"}],
+    "sac-lag": [DUAL],
+    "ucb": [DUAL, {"constraint": "ratio", "multiplier_scope": "group"}],
+    "cal": [DUAL, {"constraint": "ratio", "multiplier_scope": "group"}],
+}
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

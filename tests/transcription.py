@@ -200,6 +200,11 @@ class Settings:
     rescale: bool  # divide the policy's loss by 1 + cost weight
     fixed: float = 0.0  # the multiplier that never moves
     drawn_members: np.ndarray | None = None
+    moved: bool = False  # whether the budget is not the task's own
+    bounds: tuple[float, float] | None = None  # of cost targets
+    ratio_floor: float | None = None  # share of the row's budget; None where sums are limited
+    owners: int = 0  # that have a multiplier each
+    measured: bool = False  # whether those answer to measurements and not to critics
 
 
 def dual_value(kind: str, parameter: Any, fixed: float) -> Any:
@@ -220,6 +225,52 @@ def move_multiplier(state, new, violation: float, s: "Settings") -> None:
         return
     slope = {"log_adam": np.exp(parameter), "softplus_adam": 1 / (1 + np.exp(-parameter))}
     step_scalar(state, new, "multiplier", -slope[s.multiplier] * violation, s.dual_rate)
+
+
+def as_limited(q_u: np.ndarray, q_r: np.ndarray, batch, s: "Settings"):
+    """What the budget limits, [B], and how it changes with the mean reward to come."""
+    if s.ratio_floor is None:
+        return q_u, np.zeros_like(q_u)
+    mean, floor = q_r.mean(0), s.ratio_floor * batch["reward_budget"]
+    below = np.maximum(mean, floor)
+    return q_u / below, -q_u / below**2 * (mean > floor)
+
+
+def weights(state, multiplier, measured: np.ndarray, batch, s: "Settings"):
+    """The official code's form of the rectified multiplier, one for each owner's rows."""
+    if not s.owners:
+        return multiplier - min(s.c * np.mean(s.budget - measured), multiplier)
+    if s.measured:
+        told = np.asarray(state["violation"])
+        return np.array([max(0, multiplier[o] + s.c * told[o]) for o in batch["owner"]])
+    result = np.zeros(len(measured))
+    for owner in set(batch["owner"]):
+        mine = batch["owner"] == owner
+        rect = min(s.c * np.mean(s.budget - measured[mine]), multiplier[owner])
+        result[mine] = multiplier[owner] - rect
+    return result
+
+
+def moved_owners(state, measured: np.ndarray, batch, s: "Settings") -> np.ndarray:
+    """Projected ascent of those that have rows."""
+    new = np.array(state["multiplier"], float)
+    for owner in [] if s.measured else set(batch["owner"]):
+        violation = np.mean(measured[batch["owner"] == owner]) - s.budget
+        new[owner] = max(0.0, new[owner] + s.dual_rate * violation)
+    return new
+
+
+def calibrated(state: dict[str, float], finished, budget: float, window: int, limit: float):
+    """The shift of the budget after episodes ended, and its counters."""
+    episodes, cost = finished
+    if not episodes or not state["updates"]:
+        return state
+    gap = cost - state["estimates"] / state["updates"]
+    seen, shift = state["episodes"] + episodes, state["shift"]
+    if seen > window:
+        shift = shift + min(1.0, episodes / window) * (gap - shift)
+        shift = min(max(shift, -limit * abs(budget)), limit * abs(budget))
+    return {"shift": shift, "episodes": seen, "estimates": 0.0, "updates": 0}
 
 
 def cal_step(state: dict[str, Any], batch: dict[str, np.ndarray], noise, settings: Settings):
@@ -256,6 +307,8 @@ def cal_step(state: dict[str, Any], batch: dict[str, np.ndarray], noise, setting
     if s.drawn_members is not None:
         next_cost = np.broadcast_to(next_cost[s.drawn_members].max(0), next_cost.shape)
     y_cost = batch["cost"] + s.cost_discount * batch["cost_continues"] * next_cost
+    if s.bounds:
+        y_cost = np.minimum(np.maximum(y_cost, s.bounds[0]), s.bounds[1])
     share = 1 / members if s.cost_loss == "mean" else 1.0
     fit(state, new, "costs", now, y_cost, rate=s.cost_rate, activation=act, weight=share)
 
@@ -268,26 +321,44 @@ def cal_step(state: dict[str, Any], batch: dict[str, np.ndarray], noise, setting
     policy_costs = np.stack([run[0][:, 0] for run in cost_runs])
     q_u, q_u_slope = conservative(policy_costs, s.k, s.ddof)
     taken_costs = values(new["costs"], now, act)
-    measured = conservative(taken_costs, s.k, s.ddof)[0] if s.dual_action == "buffer" else q_u
-    rect = min(s.c * np.mean(s.budget - measured), multiplier)  # the official code's form
-    weight = multiplier - rect
     q_r = np.stack([run[0][:, 0] for run in reward_runs])
+    limited, through_reward = as_limited(q_u, q_r, batch, s)
+    if "recent" in batch:
+        where = batch["recent"]
+        if s.dual_action == "buffer":
+            then_y = where["action"]
+        else:
+            output, _ = forward(state["policy"], where["observation"], "relu")
+            then_y = squash(output, noise["dual"], s.scale)[0]
+        asked = np.concatenate([where["observation"], units(then_y)], axis=1)
+        measured = conservative(values(new["costs"], asked, act), s.k, s.ddof)[0]
+    elif s.dual_action == "buffer":
+        taken = conservative(taken_costs, s.k, s.ddof)[0]
+        measured = as_limited(taken, values(new["rewards"], now), batch, s)[0]
+    else:
+        measured = limited
+    measured = measured + batch.get("accrued", 0.0)
+    weight = weights(state, multiplier, measured, batch, s)
+    q_u_slope = q_u_slope * (limited / q_u)
     lowest = q_r.argmin(0)
-    towards_reward = [-1.0 * (lowest == j) / rows for j in range(2)]
+    towards_reward = [(-1.0 * (lowest == j) + weight * through_reward / 2) / rows for j in range(2)]
     at_action = slope_at_action(new["rewards"], reward_runs, towards_reward, y.shape[1])
     at_action += slope_at_action(
         new["costs"], cost_runs, weight * q_u_slope / rows, y.shape[1], act
     )
     density_slope = np.full(rows, alpha / rows)
     at_output = squash_backward(kept, at_action * seen_scale, density_slope)
-    at_output = at_output / (1 + weight if s.rescale else 1.0)
+    at_output = at_output / (1 + np.mean(weight) if s.rescale else 1.0)
     gradients, _ = backward(state["policy"], policy_tape, at_output, "relu")
     step_layers(state, new, "policy", None, gradients, s.rate)
 
     # 5. temperature and 6. multiplier, the temperature on its logarithm
     towards_entropy = alpha * (-log_density.mean() - s.target_entropy)
     step_scalar(state, new, "log_alpha", towards_entropy, s.rate)
-    move_multiplier(state, new, measured.mean() - s.budget, s)
+    if s.owners:
+        new["multiplier"] = moved_owners(state, measured, batch, s)
+    else:
+        move_multiplier(state, new, measured.mean() - s.budget, s)
 
     # 7. targets
     track(state, new, "rewards", "reward_targets", s.tau if s.track else 0.0)
@@ -296,10 +367,11 @@ def cal_step(state: dict[str, Any], batch: dict[str, np.ndarray], noise, setting
     new["metrics"] |= {
         "violation": measured.mean() - s.budget,
         "cost_estimate": measured.mean(),
-        "multiplier": dual_value(s.multiplier, new.get("multiplier"), s.fixed),
+        "multiplier": np.mean(dual_value(s.multiplier, new.get("multiplier"), s.fixed)),
         "temperature": np.exp(new["log_alpha"]),
         "entropy": -log_density.mean(),
-        "cost_weight": weight,
+        "cost_weight": np.mean(weight),
         "ensemble_spread": spreads.mean(),
+        **({"effective_budget": s.budget} if s.moved else {}),
     }
     return new

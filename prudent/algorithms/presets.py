@@ -69,6 +69,24 @@ ORBIT: Values = {
     "snapshot_every": 2_000,
 }
 
+# The traps keep a long replay and its warm-up, which is what they are about.
+SKID: Values = {
+    **ORBIT,
+    "conservatism": 0.5,
+    "steps": 60_000,
+    "warmup_steps": 5_000,
+    "updates_per_step": 4,
+    "batch_size": 32,
+    "replay_capacity": 1_000_000,
+    "evaluate_every": 1_000,
+    "snapshot_every": 10_000,
+}
+SMALL_TASKS: dict[str, Values] = {
+    "orbit": ORBIT,
+    "skid": SKID,
+    "stall": {**SKID, "warmup_steps": 20_000},
+}
+
 
 def conservative_presets(config: type, task: Task) -> dict[str, Values]:
     """CAL's, as far as `config` and the schedule have fields for them."""
@@ -81,7 +99,7 @@ def conservative_presets(config: type, task: Task) -> dict[str, Values]:
             "head": {**of_family, **HEAD_TASKS.get(name, {})},
             "paper": {**PAPER, **ensemble, **of_family, **PAPER_TASKS.get(name, {})},
         }
-    found["default"] = ORBIT if name == "orbit" else {}
+    found["default"] = SMALL_TASKS.get(name, {})
     return {preset: fitting(values, config, OffPolicySchedule) for preset, values in found.items()}
 
 

@@ -49,7 +49,7 @@ class SACConfig(OffPolicyConfig):
 
 
 @dataclass(frozen=True)
-class SACLagConfig(SACConfig, DualConfig):
+class SACLagConfig(DualConfig, SACConfig):
     dual_action: Literal["buffer", "policy"] = "buffer"
     """Actions at which the violation is measured: those in the replay, or fresh ones."""
     multiplier: Literal["log_adam", "projected_sgd", "softplus_adam", "fixed"] = "log_adam"

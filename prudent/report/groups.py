@@ -20,8 +20,23 @@ ADDED_TO_FORMAT_1: Mapping[str, str] = {
     "schedule.target_steps": "1",
     "schedule.asynchronous": "false",
 }
+# Format 2 stores these only where they are used; see `prudent.settings.LATER`.
+UNSTORED: Mapping[str, str] = {
+    "config.dual_states": "replay",
+    "config.recent_steps": "2000",
+    "config.calibration": "none",
+    "config.calibration_episodes": "10",
+    "config.calibration_limit": "10",
+    "config.cost_bounds": "none",
+    "config.constraint": "sum",
+    "config.ratio_floor": "0.01",
+    "config.multiplier_scope": "global",
+    "config.multiplier_count": "1",
+}
 # Where these differ, runs do not solve the same problem, so that every label must say it.
 PROBLEM = ("budget", "discounted", "horizon")
+# What follows from `cost_bounds`, which says it already.
+IMPLIED = ("least_cost", "largest_cost")
 
 
 class Group(NamedTuple):
@@ -139,7 +154,11 @@ def tell_formats(groups: Sequence[Group], say: Say) -> None:
 def differing(groups: Sequence[Group]) -> list[str]:
     """Settings that are not the same in all of these."""
     names = dict.fromkeys(name for group in groups for name in group.settings)
-    return [name for name in names if len({group.settings.get(name) for group in groups}) > 1]
+    return [
+        name
+        for name in names
+        if name not in IMPLIED and len({group.settings.get(name) for group in groups}) > 1
+    ]
 
 
 def label(group: Group, groups: Sequence[Group]) -> str:
@@ -158,4 +177,5 @@ def described(settings: Mapping[str, str], name: str) -> str:
     last = name.rpartition(".")[2]
     namesakes = [other for other in settings if other.rpartition(".")[2] == last]
     short = last if len(namesakes) < 2 else name
-    return f"{short}={settings[name]}" if name in settings else f"{short} not recorded"
+    value = settings.get(name, UNSTORED.get(name))
+    return f"{short} not recorded" if value is None else f"{short}={value}"
