@@ -11,14 +11,7 @@ import gymnasium
 
 from prudent import backend
 from prudent.algorithms import ALGORITHMS, find_algorithm
-from prudent.algorithms.entry import (
-    Settings,
-    in_deployments,
-    preset_named,
-    settings,
-    with_updates,
-    with_values,
-)
+from prudent.algorithms.entry import Settings, preset_named, resolved
 from prudent.configs import OnPolicySchedule, Run, SemiBatchSchedule, checked_run
 from prudent.exported import ExportedPolicy
 from prudent.files import new_run_folder
@@ -95,7 +88,7 @@ def train(
     how = {"cost": cost, "negative_costs": negative_costs, "cost_range": cost_range}
     found = name_task(task, env, limits, **how)
     preset = preset_named(entry, found, preset)
-    chosen = with_values(settings(entry, found, preset), values)
+    chosen = resolved(entry, found, preset, values)
     run = make_run(algorithm, found, preset, seed, chosen)
     extras = Extras(warmup, init_from, callbacks, log, quiet)
     return start(run, found, Path(out) if out else default_folder(run), extras)
@@ -104,37 +97,24 @@ def train(
 def semi_batch(
     algorithm: str = "cal",
     *,
-    task: str | None = None,
-    env: Environment | None = None,
-    cost: Cost | None = None,
-    budget: float | None = None,
-    horizon: int | None = None,
-    discounted: bool | None = None,
-    negative_costs: bool = False,
-    preset: str | None = None,
-    seed: int = 0,
-    out: str | Path | None = None,
-    warmup: Any = None,
-    init_from: str | Path | None = None,
-    callbacks: Sequence[Callable[[dict[str, Any]], Any]] = (),
-    log: Sequence[str] = (),
-    quiet: bool = False,
-    **values: Any,
+    deployments: int = 5,
+    steps_per_deployment: int = 2_000,
+    updates_per_deployment: int | None = None,
+    **arguments: Any,
 ) -> Result:
-    """Deploy a fixed policy, add its log, learn offline, and so on (`deployments=`,
-    `steps_per_deployment=`, `updates_per_deployment=`); all else as in `train`.
+    """Deploy a fixed policy, add its log, learn offline, and so on; all else as in `train`.
 
-    The first policy deployed is the untrained one, that of the run `init_from`, or one that has
-    learned from the log `warmup` already. The result is about the last deployment.
+    By default as many updates follow a deployment as the preset makes in as many steps. The first
+    policy deployed is the untrained one, that of the run `init_from`, or one that has learned from
+    the log `warmup` already. The result is about the last deployment.
     """
-    entry = find_algorithm(algorithm)
-    limits = budget, horizon, discounted
-    found = name_task(task, env, limits, cost=cost, negative_costs=negative_costs)
-    preset = preset_named(entry, found, preset)
-    chosen = with_values(in_deployments(entry, found, preset), values)
-    run = make_run(algorithm, found, preset, seed, with_updates(chosen, entry, found, preset))
-    extras = Extras(warmup, init_from, callbacks, log, quiet)
-    return start(run, found, Path(out) if out else default_folder(run), extras)
+    return train(
+        algorithm,
+        deployments=deployments,
+        steps_per_deployment=steps_per_deployment,
+        updates_per_deployment=updates_per_deployment,
+        **arguments,
+    )
 
 
 def name_task(

@@ -114,6 +114,14 @@ def in_deployments(entry: Entry, task: Task, preset: str | None = None) -> Setti
     return Settings(config, SemiBatchSchedule(**shared))
 
 
+def resolved(entry: Entry, task: Task, preset: str, values: Values) -> Settings:
+    """The settings with the user's values; in deployments where their number is among these."""
+    if "deployments" not in values:
+        return with_values(settings(entry, task, preset), values)
+    chosen = with_values(in_deployments(entry, task, preset), values)
+    return with_updates(chosen, entry, task, preset)
+
+
 SHARED = ("target_steps", "batch_size", "replay_capacity", "timeout_is_terminal")
 
 

@@ -34,6 +34,7 @@ from prudent.settings import Count
 from prudent.tasks.adapter import AdaptedEnv, describe_spaces
 
 WEEK_ROWS = 51_200_000
+SAMPLED_ROWS = WEEK_ROWS  # of the file from which minibatches are drawn
 HIDDEN = 256
 ENVIRONMENTS = 4096
 # What issue and specification ask of two cores.
@@ -71,7 +72,7 @@ def main(arguments: list[str]) -> None:
         limits = measure_limits(world, tasks["rule"], folder)
         results = summary(tasks, limits, memory, processes)
         results["environment"] = measure_environments(limits)
-        results["sampling"] = measure_sampling(folder)
+        results["sampling"] = measure_sampling(folder, SAMPLED_ROWS)
         if options.full:
             weeks = {"rule": options.weeks, "actor": 1}
             results["full"] = [

@@ -119,7 +119,7 @@ class Plan:
 
 # What the presets of a world mean for learners, where nothing else is said.
 SIZES: dict[str, dict[str, Any]] = {
-    "smoke": {"updates": 200, "hidden": (32, 32), "weeks": 2},
+    "smoke": {"updates": 192, "hidden": (32, 32), "weeks": 2},  # one compiled size
     "small": {"updates": 20_000},
     "stationary": {"updates": 20_000},
     "hard": {"updates": 20_000},

@@ -13,7 +13,6 @@ from prudent.bidding.simulate import make_order, simulate_week
 from prudent.bidding.world import preset
 
 UPDATES, BATCH = 16, 256  # drawn in one call
-WEEK_ROWS = 51_200_000
 GOAL = 1_000_000.0  # transitions per second
 
 
@@ -56,7 +55,7 @@ def per_second(work: Callable[[], None], seconds: float) -> float:
     return UPDATES * BATCH / best
 
 
-def measure_sampling(folder: Path, rows: int = WEEK_ROWS) -> dict[str, float]:
+def measure_sampling(folder: Path, rows: int) -> dict[str, float]:
     """For `prudent bidding bench`: a small world's week, repeated to the size of a full one."""
     order = make_order(folder / "sampled", preset("smoke"), 0, 0, ["incumbent"], oracle_rows=False)
     simulate_week(order, make_engine("local", 1))

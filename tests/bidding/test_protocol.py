@@ -336,5 +336,5 @@ def test_smoke_from_one_command_survives_a_kill(tmp_path):
     process.wait()
     resumed = [*words[:5], "--resume", str(folder), "--quiet"]
     assert subprocess.run(resumed, check=False).returncode == 0
-    assert results(folder, 2)["training"]["cal"]["updates"] == 400
+    assert results(folder, 2)["training"]["cal"]["updates"] == 384
     assert (folder / "index.html").exists()
