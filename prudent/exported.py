@@ -346,8 +346,8 @@ def _load_onnx(path: Path) -> ExportedPolicy:
         if about.pop("format") != FORMAT:
             raise DamagedPolicy(f"{path} is of another version; export the policy again")
         spaces = read_spaces(fields, model.observation_size, model.action_size)
-        # In double precision the model's bounds may lie a little outside.
-        return ExportedPolicy(make_actor(model.forward, spaces, False), about, spaces, written)
+        act = make_actor(model.forward, spaces, inside=True)
+        return ExportedPolicy(act, about, spaces, written)
 
 
 @contextmanager

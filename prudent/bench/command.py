@@ -92,7 +92,7 @@ def report_policies(options: BenchOptions) -> None:
     for way in found["policies"]:
         print(
             f"{way['loaded_by']:<28} {1e6 * way['seconds']:6.1f} us, "
-            f"{way['products_ratio']:.2f} of them in products"
+            f"of which the products are {way['products_ratio']:.0%}"
         )
 
 

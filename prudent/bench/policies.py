@@ -43,7 +43,7 @@ def measure_policies(algorithm: str) -> dict[str, Any]:
 
     with threadpool_limits(1):
         products = products_of_one(weights)
-        alone, *seconds = best_in_turns([products, *map(acting, ways.values())])
+        alone, *seconds = best_in_turns([products, *map(acting, ways.values())], finer=20)
     return {
         "sizes": [len(weights[0]), *(weight.shape[1] for weight in weights)],
         "products_seconds": alone,
