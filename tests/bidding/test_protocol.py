@@ -131,6 +131,22 @@ def test_history_is_shared_or_own_and_cup_has_its_newest_week(whole):
     assert len(cup) == arm[1]
 
 
+def test_modes_can_be_deployed_instead_of_samples(whole):
+    """The simulator is told so, and then acts without noise."""
+    from prudent.bidding.policies import make_policy
+    from prudent.bidding.schema import View
+
+    made = Plan.read(whole)
+    view = View(3, observations=np.zeros((3, 26), np.float32))
+    generator = np.random.default_rng(0)
+    sampled, greedy = (
+        make_policy(plan.deployed_policy(whole, replace(made, deployed=how), "cal", 1))
+        for how in ("sampled", "greedy")
+    )
+    assert len(set(sampled.act(view, generator).tolist())) == 3
+    assert len(set(greedy.act(view, generator).tolist())) == 1
+
+
 def test_a_clone_acts_as_its_data_did(whole):
     """Maximum likelihood on the incumbent's week brings the mean action close to its mean."""
     history = HistoricalDataset(whole / "data", [0], cache=whole / "cache")
@@ -263,6 +279,12 @@ def test_stopped_amid_updates_it_goes_on_from_the_checkpoint(whole, tmp_path, mo
 def test_plans_that_cannot_be_carried_out_are_refused(given, complaint):
     with pytest.raises(ValueError, match=complaint):
         make_plan("tiny", {**GIVEN, **given})
+
+
+def test_plans_of_different_settings_have_different_names():
+    plans = [make_plan("tiny", GIVEN), make_plan("tiny", {**GIVEN, "seed": 1})]
+    plans += [make_plan("tiny", {**GIVEN, "strategy": "stratified"}), make_plan("smoke", GIVEN)]
+    assert len({each.identity() for each in plans}) == 4
 
 
 def test_another_plan_or_world_does_not_go_into_the_folder(whole, monkeypatch):
