@@ -193,6 +193,7 @@ def learn(site: Site, names: Sequence[str], week: int, calibrating: bool = False
 
 def learn_in_process(folder: Path, name: str, week: int, calibrating: bool) -> None:
     words = [sys.executable, "-m", "prudent", "bidding", "learn", str(folder), name, str(week)]
+    words.append(str(os.getpid()))
     if calibrating:
         words.append("--calibrate")
     # The one lock of the run is ours; a learner has its own.

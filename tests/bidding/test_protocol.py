@@ -343,6 +343,14 @@ def test_an_advertisers_multiplier_answers_to_its_own_week(tmp_path, whole):
     np.testing.assert_allclose(found.arrays["state/multiplier/multiplier"], wanted, rtol=1e-4)
 
 
+def test_a_learner_whose_protocol_was_killed_ends_at_once(whole):
+    """It is told who began it, so it notices also if that ended before it had a look."""
+    words = ["bidding", "learn", str(whole), "cal", "3", "1000000000"]  # nobody has this number
+    ended = subprocess.run([sys.executable, "-m", "prudent", *words], check=False, timeout=300)
+    assert ended.returncode == 1
+    assert not plan.record_file(whole, "cal", 3).exists()
+
+
 @pytest.mark.slow
 def test_smoke_from_one_command_survives_a_kill(tmp_path):
     """The real thing, in processes, killed once amid the first week."""
