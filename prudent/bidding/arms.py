@@ -7,12 +7,10 @@ with as many samples as the others; the log's first week is not its own, so it b
 the policy that wrote it.
 """
 
-import os
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from time import perf_counter, sleep
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import jax
@@ -502,16 +500,8 @@ def correlation(one: np.ndarray, other: np.ndarray) -> float | None:
     return float(np.corrcoef(one, other)[0, 1])
 
 
-def end_with_parent(parent: int) -> None:
-    """Nobody would read what comes: the protocol was killed, and its successor begins anew."""
-    while os.getppid() == parent:
-        sleep(0.2)
-    os._exit(1)
-
-
 def main(arguments: list[str]) -> None:
-    """`FOLDER ARM WEEK [--calibrate]`, as the protocol calls it in a process of its own."""
-    threading.Thread(target=end_with_parent, args=(os.getppid(),), daemon=True).start()
+    """`FOLDER ARM WEEK PARENT [--calibrate]`, as the protocol calls it in its own process."""
     folder, name, week = Path(arguments[0]), arguments[1], int(arguments[2])
     plan = Plan.read(folder)
     work: Callable[..., None] = calibrate if "--calibrate" in arguments else learn_week

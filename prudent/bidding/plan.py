@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from prudent.algorithms import ALGORITHMS
 from prudent.bidding.assignment import Assignment
+from prudent.bidding.policies import GREEDY
 from prudent.bidding.world import preset as world_preset
 from prudent.bidding.world import world_hash
 from prudent.configs import OnPolicySchedule
@@ -52,6 +53,7 @@ class Plan:
     history: Literal["shared", "own"] = "shared"
     strategy: str = "uniform"
     assignment: Literal["switchback", "weekly"] = "switchback"
+    deployed: Literal["sampled", "greedy"] = "sampled"
     form: Literal["deficit", "ratio", "budget"] = "deficit"
     multiplier_scope: Literal["global", "group", "advertiser"] = "global"
     # Of an advertiser's own multiplier, per unit of cost measured in a week.
@@ -98,7 +100,12 @@ class Plan:
         return world.categories if self.multiplier_scope == "group" else world.advertisers
 
     def identity(self) -> str:
-        return checksum(canonical_json(asdict(self)))[:8]
+        """Of what differs from the defaults, so that a setting which a later version adds leaves
+        the runs from before it as they are.
+        """
+        usual = asdict(Plan(self.preset))
+        own = {name: value for name, value in asdict(self).items() if value != usual[name]}
+        return checksum(canonical_json({**own, "preset": self.preset}))[:8]
 
     def world_assignment(self) -> Assignment:
         return self.assignment
@@ -190,6 +197,11 @@ def write_plan(folder: Path, plan: Plan) -> None:
 
 def policy_file(folder: Path, name: str, week: int) -> Path:
     return folder / "arms" / name / f"policy-week-{week}.safetensors"
+
+
+def deployed_policy(folder: Path, plan: Plan, name: str, week: int) -> str:
+    """As the simulator is told of it."""
+    return str(policy_file(folder, name, week)) + (GREEDY if plan.deployed == "greedy" else "")
 
 
 def record_file(folder: Path, name: str, week: int) -> Path:

@@ -27,6 +27,7 @@ from prudent.bidding.plan import (
     INCUMBENT,
     Plan,
     calibration_file,
+    deployed_policy,
     policy_file,
     record_file,
     reference_folder,
@@ -85,7 +86,7 @@ def run_week(site: Site, week: int) -> None:
     learn(site, plan.algorithms, week)
     if CLONING in plan.references:
         learn(site, [CLONING], 1)  # it is fitted once, to the incumbent
-    policies = [str(policy_file(folder, name, week)) for name in plan.algorithms]
+    policies = [deployed_policy(folder, plan, name, week) for name in plan.algorithms]
     seconds = deploy(site, folder / "data", week, [*policies, INCUMBENT])
     found = evaluate_arms(site, week)
     references = {name: evaluate_reference(site, name, week) for name in plan.references}
@@ -192,6 +193,7 @@ def learn(site: Site, names: Sequence[str], week: int, calibrating: bool = False
 
 def learn_in_process(folder: Path, name: str, week: int, calibrating: bool) -> None:
     words = [sys.executable, "-m", "prudent", "bidding", "learn", str(folder), name, str(week)]
+    words.append(str(os.getpid()))
     if calibrating:
         words.append("--calibrate")
     # The one lock of the run is ours; a learner has its own.

@@ -38,6 +38,8 @@ class RunOptions:
     strategy: str = "uniform"
     """Rows that are drawn: uniform, recent(HALF_LIFE), advertiser_balanced, stratified."""
     assignment: Literal["switchback", "weekly"] = "switchback"
+    deployed: Literal["sampled", "greedy"] = "sampled"
+    """Stochastic policies, which the next update can learn from, or their modes."""
     form: Literal["deficit", "ratio", "budget"] = "deficit"
     """Of the constraint; `ratio` is for cal and ucb."""
     multiplier_scope: Literal["global", "group", "advertiser"] = "global"

@@ -131,6 +131,22 @@ def test_history_is_shared_or_own_and_cup_has_its_newest_week(whole):
     assert len(cup) == arm[1]
 
 
+def test_modes_can_be_deployed_instead_of_samples(whole):
+    """The simulator is told so, and then acts without noise."""
+    from prudent.bidding.policies import make_policy
+    from prudent.bidding.schema import View
+
+    made = Plan.read(whole)
+    view = View(3, observations=np.zeros((3, 26), np.float32))
+    generator = np.random.default_rng(0)
+    sampled, greedy = (
+        make_policy(plan.deployed_policy(whole, replace(made, deployed=how), "cal", 1))
+        for how in ("sampled", "greedy")
+    )
+    assert len(set(sampled.act(view, generator).tolist())) == 3
+    assert len(set(greedy.act(view, generator).tolist())) == 1
+
+
 def test_a_clone_acts_as_its_data_did(whole):
     """Maximum likelihood on the incumbent's week brings the mean action close to its mean."""
     history = HistoricalDataset(whole / "data", [0], cache=whole / "cache")
@@ -265,6 +281,12 @@ def test_plans_that_cannot_be_carried_out_are_refused(given, complaint):
         make_plan("tiny", {**GIVEN, **given})
 
 
+def test_plans_of_different_settings_have_different_names():
+    plans = [make_plan("tiny", GIVEN), make_plan("tiny", {**GIVEN, "seed": 1})]
+    plans += [make_plan("tiny", {**GIVEN, "strategy": "stratified"}), make_plan("smoke", GIVEN)]
+    assert len({each.identity() for each in plans}) == 4
+
+
 def test_another_plan_or_world_does_not_go_into_the_folder(whole, monkeypatch):
     other = make_plan("tiny", {**GIVEN, "updates": 71})
     with pytest.raises(ValueError, match="holds a run of another plan"):
@@ -319,6 +341,14 @@ def test_an_advertisers_multiplier_answers_to_its_own_week(tmp_path, whole):
     table = read_table(whole / "data/week-0/advertisers.parquet", "advertisers")
     wanted = [max(0.0, 0.6931 + 0.3 * deficit[days.adv == adv].mean()) for adv in table["adv"]]
     np.testing.assert_allclose(found.arrays["state/multiplier/multiplier"], wanted, rtol=1e-4)
+
+
+def test_a_learner_whose_protocol_was_killed_ends_at_once(whole):
+    """It is told who began it, so it notices also if that ended before it had a look."""
+    words = ["bidding", "learn", str(whole), "cal", "3", "1000000000"]  # nobody has this number
+    ended = subprocess.run([sys.executable, "-m", "prudent", *words], check=False, timeout=300)
+    assert ended.returncode == 1
+    assert not plan.record_file(whole, "cal", 3).exists()
 
 
 @pytest.mark.slow
