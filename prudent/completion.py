@@ -10,7 +10,7 @@ from prudent.tasks import TASKS
 
 COMMANDS = (
     *("train", "resume", "evaluate", "export", "diagnose", "experiment", "sweep", "report"),
-    *("claims", "list", "bench", "completion"),
+    *("claims", "bidding", "list", "bench", "completion"),
 )
 GRID = (
     *("--preset", "--scale", "--tasks", "--algorithms", "--seeds"),
@@ -28,6 +28,7 @@ OPTIONS = {
     "experiment": GRID,
     "sweep": (*GRID, "--file"),
     "report": ("--out", "--log-steps"),
+    "bidding": ("simulate", "calibrate", "bench"),
     "bench": ("--algorithm", "--env", "--batch-sizes", "--environments", "--epochs", "--json"),
 }
 SCRIPTS = {
