@@ -11,8 +11,7 @@ from prudent.tasks import TASKS
 
 COMMANDS = (
     *("train", "semi-batch", "resume", "evaluate", "certify", "export", "diagnose"),
-    *("experiment", "sweep"),
-    *("report", "claims", "list", "bench", "completion"),
+    *("experiment", "sweep", "report", "claims", "bidding", "list", "bench", "completion"),
 )
 GRID = (
     *("--preset", "--scale", "--tasks", "--algorithms", "--seeds"),
@@ -33,7 +32,8 @@ OPTIONS = {
     "diagnose": ("--episodes", "--seed", "--env"),
     "experiment": GRID,
     "sweep": (*GRID, "--file"),
-    "report": ("--out", "--log-steps"),
+    "report": ("--out", "--log-steps", "--follow", "--every"),
+    "bidding": ("simulate", "run", "import", "calibrate", "bench"),
     "bench": (
         *("--algorithm", "--env", "--policy", "--batch-sizes", "--environments", "--epochs"),
         "--json",
