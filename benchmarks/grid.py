@@ -30,6 +30,7 @@ from statistics import median
 from time import perf_counter, process_time, sleep
 from typing import Any
 
+from prudent import clusters
 from prudent.experiments import engines, on_ray
 from prudent.experiments.grid import Grid, Variant, expand
 
@@ -155,7 +156,7 @@ def measure_parts(home: Path, options: argparse.Namespace) -> None:
     notes = home / "parts"
     slower = [stretched()]
     times = [perf_counter()]
-    with on_ray.said_to(notes) as log, on_ray.connected(None, options.jobs, log) as ray:
+    with clusters.said_to(notes) as log, clusters.connected(None, options.jobs, log) as ray:
         times.append(perf_counter())
         with on_ray.marked(notes) as marker:
             on_ray.check_nodes(ray, marker)

@@ -15,7 +15,7 @@ COMMANDS = (
 )
 GRID = (
     *("--preset", "--scale", "--tasks", "--algorithms", "--seeds"),
-    *("--jobs", "--out", "--dry-run"),
+    *("--jobs", "--out", "--dry-run", "--engine", "--address"),
 )
 OPTIONS = {
     "train": (
@@ -30,8 +30,8 @@ OPTIONS = {
     ),
     "export": ("--step", "--env"),
     "diagnose": ("--episodes", "--seed", "--env"),
-    "experiment": GRID,
-    "sweep": (*GRID, "--file"),
+    "experiment": (*GRID, "--records"),
+    "sweep": (*GRID, "--file", "--env"),
     "report": ("--out", "--log-steps", "--follow", "--every"),
     "bidding": ("simulate", "run", "import", "calibrate", "bench"),
     "bench": (

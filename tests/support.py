@@ -1,8 +1,12 @@
 """Small runs for tests."""
 
 import json
+import os
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
+
+import pytest
 
 from prudent.algorithms import ALGORITHMS, entry
 from prudent.algorithms.cal import CALConfig
@@ -70,3 +74,11 @@ def timeless(value):
 
 def lines(path: Path) -> list[str]:
     return [json.dumps(timeless(json.loads(line))) for line in path.read_text().splitlines()]
+
+
+def need_ray() -> None:
+    """Skip what needs Ray where there is none, but not where it must be tested."""
+    if find_spec("ray") is None:
+        if os.environ.get("PRUDENT_REQUIRE_RAY"):
+            pytest.fail("Ray is not installed, and must be tested with here")
+        pytest.skip("Ray is not installed")

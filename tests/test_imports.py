@@ -13,15 +13,15 @@ ROOT = Path(prudent.__file__).parent
 
 # Each module or package may import from those listed before it (and from itself).
 ORDER = [
-    "settings", "options", "constraints", "files", "failures", "backend", "statistics",
+    "settings", "options", "constraints", "files", "clusters", "failures", "backend", "statistics",
     "onnx_model", "exported", "registration", "tasks", "configs", "pieces", "compute",
     "algorithms", "training", "api", "report", "certification", "diagnostics", "bidding",
     "experiments", "tutorial", "bench", "completion", "cli",
 ]  # fmt: skip
 NO_JAX = [
-    "settings", "options", "constraints", "files", "backend", "statistics", "onnx_model",
-    "exported", "registration", "tasks", "configs", "algorithms", "experiments", "api", "report",
-    "certification", "completion", "failures", "cli",
+    "settings", "options", "constraints", "files", "clusters", "backend", "statistics",
+    "onnx_model", "exported", "registration", "tasks", "configs", "algorithms", "experiments",
+    "api", "report", "certification", "completion", "failures", "cli",
 ]  # fmt: skip
 
 

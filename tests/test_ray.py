@@ -9,16 +9,16 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from support import lines
+from support import lines, need_ray
 from test_cli import prudent_command
 from test_grid import SMALL, flags, planned
 
 import prudent
+from prudent import clusters
 from prudent.experiments import on_ray
 from prudent.experiments.engines import Job, Progress, write_job
 from prudent.experiments.existing import existing_runs, folder_for
@@ -35,10 +35,7 @@ SWEEP = ("sweep", "--algorithms", "cal", "--tasks", "orbit", *flags(LONG))
 @contextmanager
 def two_nodes(monkeypatch):
     """A cluster of two nodes with one core each; nobody joins it without its token."""
-    if find_spec("ray") is None:
-        if os.environ.get("PRUDENT_REQUIRE_RAY"):
-            pytest.fail("Ray is not installed, and must be tested with here")
-        pytest.skip("Ray is not installed")
+    need_ray()
     for name, value in (("RAY_AUTH_MODE", "token"), ("RAY_AUTH_TOKEN", "f" * 64)):
         monkeypatch.setenv(name, value)
     from ray.cluster_utils import Cluster
@@ -209,7 +206,7 @@ def refused(monkeypatch, tmp_path, *words):
 
 
 def test_without_ray_it_says_what_to_install(monkeypatch, tmp_path):
-    monkeypatch.setattr(on_ray, "find_spec", lambda name: None)
+    monkeypatch.setattr(clusters, "find_spec", lambda name: None)
     said = refused(monkeypatch, tmp_path, "--engine", "ray")
     assert said == "prudent: --engine ray needs an extra: pip install 'prudent[ray]'"
 
@@ -220,8 +217,8 @@ def test_an_address_without_the_engine_is_refused(monkeypatch, tmp_path):
 
 @pytest.fixture
 def pretend_ray(monkeypatch):
-    monkeypatch.setattr(on_ray, "find_spec", lambda name: True)
-    monkeypatch.setattr(on_ray, "import_module", lambda name: pytest.fail("Ray was started"))
+    monkeypatch.setattr(clusters, "find_spec", lambda name: True)
+    monkeypatch.setattr(clusters, "import_module", lambda name: pytest.fail("Ray was started"))
 
 
 def free_port():

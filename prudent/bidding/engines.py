@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from prudent.backend import ONE_THREAD
 from prudent.bidding.simulate import Engine, Finished, Stage, Task, run_task
+from prudent.clusters import connected
 
 EngineName = Literal["local", "ray"]
 
@@ -82,31 +83,13 @@ def on_ray(stages: Sequence[Stage]) -> Iterator[Finished]:
     """On the cluster that RAY_ADDRESS names, else on one of this machine alone. The data set's
     folder must be one that all its machines see.
     """
-    try:
-        import ray
-    except ImportError:
-        raise ValueError(
-            "--engine ray needs Ray: pip install ray; --engine local needs nothing"
-        ) from None
-    # Without an address Ray would join whatever cluster it finds here, perhaps somebody else's.
-    address = os.environ.get("RAY_ADDRESS") or "local"
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    alone = {"num_cpus": usable_cores(), "include_dashboard": False}
-    ray.init(
-        address=address,
-        log_to_driver=False,
-        logging_level="error",
-        **(alone if address == "local" else {}),
-    )
-    try:
+    with connected(None, usable_cores()) as ray:
         remote = ray.remote(num_cpus=1, runtime_env={"env_vars": dict(ONE_THREAD)})(run_task)
 
         def next_done(running: Sequence[Any]) -> Any:
             return ray.wait(list(running), num_returns=1)[0][0]
 
         yield from follow(stages, remote.remote, next_done, ray.get)
-    finally:
-        ray.shutdown()
 
 
 def follow(

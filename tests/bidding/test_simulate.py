@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support import need_ray
 
 from prudent.bidding import schema
 from prudent.bidding.command import main
@@ -130,7 +131,7 @@ def test_two_processes_write_the_same_bytes_as_one(week, tmp_path):
 
 @pytest.mark.slow
 def test_ray_writes_the_same_bytes(week, tmp_path):
-    pytest.importorskip("ray")
+    need_ray()
     script = (
         "from pathlib import Path\nimport sys\n"
         "from prudent.bidding.engines import make_engine\n"
