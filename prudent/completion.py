@@ -11,7 +11,7 @@ from prudent.tasks import TASKS
 
 COMMANDS = (
     *("train", "semi-batch", "resume", "evaluate", "export", "diagnose", "experiment", "sweep"),
-    *("report", "claims", "list", "bench", "completion"),
+    *("report", "claims", "bidding", "list", "bench", "completion"),
 )
 GRID = (
     *("--preset", "--scale", "--tasks", "--algorithms", "--seeds"),
@@ -29,6 +29,7 @@ OPTIONS = {
     "experiment": GRID,
     "sweep": (*GRID, "--file"),
     "report": ("--out", "--log-steps"),
+    "bidding": ("simulate", "calibrate", "bench"),
     "bench": ("--algorithm", "--env", "--batch-sizes", "--environments", "--epochs", "--json"),
 }
 SCRIPTS = {

@@ -79,8 +79,8 @@ def end_with_parent() -> None:
 
 
 def on_ray(stages: Sequence[Stage]) -> Iterator[Finished]:
-    """On the cluster that RAY_ADDRESS names, else on this machine. The data set's folder must be
-    one that all its machines see.
+    """On the cluster that RAY_ADDRESS names, else on one of this machine alone. The data set's
+    folder must be one that all its machines see.
     """
     try:
         import ray
@@ -88,14 +88,25 @@ def on_ray(stages: Sequence[Stage]) -> Iterator[Finished]:
         raise ValueError(
             "--engine ray needs Ray: pip install ray; --engine local needs nothing"
         ) from None
-    if not ray.is_initialized():
-        ray.init(log_to_driver=False, include_dashboard=False)
-    remote = ray.remote(num_cpus=1, runtime_env={"env_vars": dict(ONE_THREAD)})(run_task)
+    # Without an address Ray would join whatever cluster it finds here, perhaps somebody else's.
+    address = os.environ.get("RAY_ADDRESS") or "local"
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    alone = {"num_cpus": usable_cores(), "include_dashboard": False}
+    ray.init(
+        address=address,
+        log_to_driver=False,
+        logging_level="error",
+        **(alone if address == "local" else {}),
+    )
+    try:
+        remote = ray.remote(num_cpus=1, runtime_env={"env_vars": dict(ONE_THREAD)})(run_task)
 
-    def next_done(running: Sequence[Any]) -> Any:
-        return ray.wait(list(running), num_returns=1)[0][0]
+        def next_done(running: Sequence[Any]) -> Any:
+            return ray.wait(list(running), num_returns=1)[0][0]
 
-    yield from follow(stages, remote.remote, next_done, ray.get)
+        yield from follow(stages, remote.remote, next_done, ray.get)
+    finally:
+        ray.shutdown()
 
 
 def follow(

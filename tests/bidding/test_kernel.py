@@ -475,6 +475,23 @@ def test_drawing_a_day_gives_each_record_its_place():
     assert len(drawn.hour) == volume.sum()
 
 
+def test_a_seed_gives_the_records_it_gave():
+    """What a frozen world means; whoever changes these numbers raises `world.VERSION`."""
+    week = make_week(PRESETS["smoke"], 0, 1)
+    slots = np.arange(250, 500)
+    plan = Plan(2, 1, slots, np.zeros(250, np.uint8), nothing_known(250), np.zeros(20))
+    waves = make_waves(day_volume(week.advertisers.volume[slots], 2, week.world))
+    drawn = draw_day(week, plan, waves, stream(1, 0, 1, 2, 1))
+    columns = (drawn.hour, drawn.user, drawn.log_pctr, drawn.log_pcvr, drawn.log_pgmv, drawn.log_p0)
+    found = [float(np.mean(column.astype(float))) for column in columns]
+    assert found == pytest.approx(
+        [14.27999, 0.09665, -3.43139, -3.0334, 4.22152, -3.21029], abs=1e-4
+    )
+    assert len(drawn.hour) == 54_758
+    assert week.budget.sum() == pytest.approx(876_426.298, rel=1e-6)
+    assert week.advertisers.adv.sum() == 129_250
+
+
 @pytest.mark.slow
 def test_the_incumbent_meets_the_targets():
     world = replace(PRESETS["small"], advertisers=1500, block_size=1500)
