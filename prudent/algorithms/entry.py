@@ -32,7 +32,8 @@ class Entry(NamedTuple):
 # What every algorithm's `train` takes besides its settings.
 RESERVED = frozenset(
     (
-        *("algorithm", "task", "env", "cost", "budget", "horizon", "discounted", "negative_costs"),
+        *("algorithm", "task", "env", "cost", "cost_range", "negative_costs"),
+        *("budget", "horizon", "discounted"),
         *("preset", "seed", "out", "warmup", "init_from", "callbacks", "log", "quiet"),
     )
 )

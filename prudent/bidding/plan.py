@@ -24,7 +24,15 @@ from prudent.bidding.world import world_hash
 from prudent.configs import OnPolicySchedule
 from prudent.constraints import FORMS
 from prudent.files import canonical_json, checksum, to_json, write_atomically
-from prudent.settings import Count, CountOrZero, NotNegative, Positive, Share, checked
+from prudent.settings import (
+    Count,
+    CountOrZero,
+    NotNegative,
+    Positive,
+    PositiveShare,
+    Share,
+    checked,
+)
 
 INCUMBENT, CLONING = "incumbent", "behaviour-cloning"
 PLAN = "plan.json"
@@ -50,6 +58,11 @@ class Plan:
     hidden: tuple[Count, ...] = (256, 256)
     discount: Share = 0.999
     multiplier_learning_rate: Positive = 3e-3
+    # A day has hundreds of steps and an update moves targets by this share, halved where they move
+    # every second time: a value must come through from the day's end within a week's updates.
+    target_rate: PositiveShare = 0.02
+    # One action moves a day's pay by less than a hundredth of what the day is worth.
+    initial_temperature: Positive = 0.01
     history: Literal["shared", "own"] = "shared"
     strategy: str = "uniform"
     assignment: Literal["switchback", "weekly"] = "switchback"
@@ -80,6 +93,8 @@ class Plan:
             "discount": self.discount,
             "cost_discount": self.discount,
             "multiplier_learning_rate": self.multiplier_learning_rate,
+            "target_rate": self.target_rate,
+            "initial_temperature": self.initial_temperature,
             "dual_action": "policy",
         }
         if algorithm == "cup":

@@ -10,7 +10,7 @@ from prudent.bidding.engines import EngineName, usable_cores
 from prudent.bidding.plan import Plan, make_plan
 from prudent.bidding.protocol import run_protocol
 from prudent.options import read
-from prudent.settings import Count, CountOrZero, NotNegative, Positive, Share
+from prudent.settings import Count, CountOrZero, NotNegative, Positive, PositiveShare, Share
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ class RunOptions:
     hidden: tuple[Count, ...] | None = None
     discount: Share | None = None
     multiplier_learning_rate: Positive | None = None
+    target_rate: PositiveShare | None = None
+    initial_temperature: Positive | None = None
     history: Literal["shared", "own"] = "shared"
     """Learn from all arms' weeks, or from one's own (and the incumbent's first)."""
     strategy: str = "uniform"

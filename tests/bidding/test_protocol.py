@@ -281,6 +281,18 @@ def test_plans_that_cannot_be_carried_out_are_refused(given, complaint):
         make_plan("tiny", {**GIVEN, **given})
 
 
+def test_what_the_plan_says_reaches_every_algorithm_that_has_it(whole):
+    made, scale = make_plan("tiny", {**GIVEN, "target_rate": 0.5}), arms.scale_of(whole)
+    configs = {name: arms.build(made, name, scale).run.config for name in plan.PAPER_COLUMNS}
+    for name in ("wcsac", "cvpo", "sac-pid", "cal", "sac-lag"):
+        assert configs[name].target_rate == 0.5
+        assert (configs[name].hidden, configs[name].cost_discount) == ((8, 8), 0.999)
+    assert configs["cal"].initial_temperature == 0.01
+    assert configs["cal"].dual_action == configs["sac-lag"].dual_action == "policy"
+    assert configs["cal"].multiplier_learning_rate == 3e-3
+    assert configs["cup"].multiplier_learning_rate == 1.0
+
+
 def test_plans_of_different_settings_have_different_names():
     plans = [make_plan("tiny", GIVEN), make_plan("tiny", {**GIVEN, "seed": 1})]
     plans += [make_plan("tiny", {**GIVEN, "strategy": "stratified"}), make_plan("smoke", GIVEN)]
