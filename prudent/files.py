@@ -139,12 +139,19 @@ def remove_leftovers(folder: Path) -> None:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """After a crash the file holds the old content or the new, never a part."""
+    with replacing(path) as descriptor:
+        write_all(descriptor, content)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[int]:
+    """Where to write what shall take the file's place, which it does when all is written."""
     with writing(path):
         status_of(path)
         remove_leftovers(path.parent)
         temporary = create_temporary(path.parent)
         try:
-            write_all(temporary.descriptor, content)
+            yield temporary.descriptor
             os.fsync(temporary.descriptor)
             os.replace(temporary.path, path)
         except BaseException:

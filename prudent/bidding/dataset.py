@@ -11,7 +11,6 @@ oracle by what its metadata says it is, whatever it is called.
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,17 +35,7 @@ from prudent.bidding.schema import (
     week_folder,
 )
 from prudent.bidding.shards import read_table
-from prudent.files import (
-    checksum,
-    create_temporary,
-    remove_leftovers,
-    status_of,
-    sync_folder,
-    to_json,
-    write_all,
-    write_atomically,
-    writing,
-)
+from prudent.files import checksum, replacing, to_json, write_all, write_atomically
 
 PACKED = np.dtype(
     [
@@ -179,30 +168,18 @@ def build_cache(data: Path, week: int, cache: Path) -> Path:
     cache.mkdir(parents=True, exist_ok=True)
     advertisers = read_table(data / advertisers_file(week), "advertisers")["adv"]
     digest, rows = hashlib.sha256(), 0
-    with writing(path):
-        status_of(path)
-        remove_leftovers(cache)
-        temporary = create_temporary(cache)
-        try:
-            for day, block in shards_of(data, week):
-                shard = read_table(data / rows_file(week, day, block), "rows")
-                ledger = read_table(data / ledger_file(week, day, block), "ledger")
-                content = pack(shard, ledger, advertisers).tobytes()
-                write_all(temporary.descriptor, content)
-                digest.update(content)
-                rows += len(shard["adv"])
-            end = bytes(PACKED.itemsize)  # an empty row, so that the last one has a successor too
-            write_all(temporary.descriptor, end)
-            digest.update(end)
-            os.fsync(temporary.descriptor)
-            about.unlink(missing_ok=True)
-            os.replace(temporary.path, path)
-        except BaseException:
-            temporary.path.unlink(missing_ok=True)
-            raise
-        finally:
-            os.close(temporary.descriptor)
-        sync_folder(cache)
+    with replacing(path) as descriptor:
+        for day, block in shards_of(data, week):
+            shard = read_table(data / rows_file(week, day, block), "rows")
+            ledger = read_table(data / ledger_file(week, day, block), "ledger")
+            content = pack(shard, ledger, advertisers).tobytes()
+            write_all(descriptor, content)
+            digest.update(content)
+            rows += len(shard["adv"])
+        end = bytes(PACKED.itemsize)  # an empty row, so that the last one has a successor too
+        write_all(descriptor, end)
+        digest.update(end)
+        about.unlink(missing_ok=True)
     facts = {"format": FORMAT, "rows": rows, "source": source, "sha256": digest.hexdigest()}
     write_atomically(about, (to_json(facts) + "\n").encode())
     return path
