@@ -356,6 +356,16 @@ def test_packed_records_read_the_same(tmp_path):
         assert (tmp_path / "again" / name).read_bytes() == (kept / name).read_bytes()
 
 
+def test_packed_records_name_no_place_on_the_machine(tmp_path):
+    write_folder(tmp_path / "a", 0)
+    file = tmp_path / "a" / "run.json"
+    about = json.loads(file.read_text())
+    file.write_text(json.dumps({**about, "command": ["run-one", "/home/me/job.json", "--x"]}))
+    pack(tmp_path / "a", tmp_path / "kept")
+    kept = json.loads((tmp_path / "kept" / "run.json").read_text())
+    assert kept == {**about, "command": ["run-one", "job.json", "--x"]}
+
+
 def test_compressed_bytes_depend_on_the_content_only(monkeypatch):
     monkeypatch.setattr(time, "time", lambda: 1e9)
     packed = compress(b"line\n" * 100)

@@ -1,11 +1,13 @@
 """Keep a run's records: `python -m prudent.report.pack runs/cal-seed-0 results/cal-seed-0`.
 
 Copies what reports read (run.json, progress.jsonl, episodes.jsonl, diagnostics.jsonl) and nothing
-else. Line files of more than `LARGE` bytes are compressed; reports read both forms.
+else. Line files of more than `LARGE` bytes are compressed; reports read both forms. Of places on
+the machine in the run's command only the last part of the name is kept: records are for others.
 """
 
 import gzip
 import io
+import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Annotated
 
 import tyro
 
-from prudent.files import write_atomically
+from prudent.files import to_json, write_atomically
 from prudent.report.diagnostics import DIAGNOSTICS
 from prudent.report.records import read_record
 from prudent.report.stored import EPISODES, PROGRESS, RUN, find, read_bytes
@@ -29,6 +31,16 @@ def compress(content: bytes) -> bytes:
     return packed.getvalue()
 
 
+def without_places(content: bytes) -> bytes:
+    """run.json with no absolute path in its command."""
+    about = json.loads(content)
+    words = about.get("command", [])
+    placeless = [Path(word).name if Path(word).is_absolute() else word for word in words]
+    if placeless == words:
+        return content
+    return (to_json({**about, "command": placeless}, indent=2) + "\n").encode()
+
+
 def pack(source: Path, destination: Path) -> None:
     """Copy a run's records into a new folder, large ones compressed."""
     if destination.exists():
@@ -36,6 +48,7 @@ def pack(source: Path, destination: Path) -> None:
     read_record(source)  # refuses what is no run, or damaged
     found = {name: find(source, name) for name in (RUN, PROGRESS, EPISODES, DIAGNOSTICS)}
     contents = {name: read_bytes(path) for name, path in found.items() if path}
+    contents[RUN] = without_places(contents[RUN])
     destination.mkdir(parents=True)
     for name, content in contents.items():
         if name != RUN and len(content) > LARGE:
