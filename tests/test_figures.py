@@ -1,6 +1,8 @@
 """The paper's figures from made-up records: which panels, which lines, which numbers."""
 
+import shlex
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from prudent.experiments.command import EXPERIMENTS
 from prudent.experiments.grid import expand
 from prudent.report.folders import collect
 
+ROOT = Path(__file__).parents[1]
 FIGURES = tuple(name for name in EXPERIMENTS if name != "theory")
 COST = np.linspace(0.0, 20.0, 41)
 
@@ -143,3 +146,26 @@ def test_nothing_to_draw_is_said(tmp_path, monkeypatch):
     write(tmp_path, "ppo", 0, cost=COST)
     with pytest.raises(SystemExit, match="there is no run that conservatism shows"):
         prudent_command(monkeypatch, "experiment", "conservatism", "--records", tmp_path)
+
+
+DOCUMENTED = [
+    (page, line)
+    for page in sorted((ROOT / "docs" / "results").glob("*.md"))
+    for line in page.read_text().splitlines()
+    if line.startswith("prudent experiment ") and "--records" in line
+]
+
+
+@pytest.mark.parametrize(("page", "command"), DOCUMENTED)
+def test_tables_on_the_pages_are_those_of_the_records(page, command):
+    name, _, *words = shlex.split(command.removeprefix("prudent experiment "))
+    folders = [ROOT / word for word in words[: words.index("--out")]]
+    layout = module(name).LAYOUT
+    text = drawing.tables(drawing.by_task(collect(folders), layout), layout)
+    found = [part for part in text.split("\n\n") if part.startswith("|")]
+    assert found
+    assert all(table.rstrip() in page.read_text() for table in found)
+
+
+def test_pages_have_such_tables():
+    assert DOCUMENTED
