@@ -34,6 +34,12 @@ SCHEDULE = OffPolicySchedule(
     snapshot_every=30,
 )
 
+# Where tests run in the background of a shell, interrupts are ignored unless a process wants them.
+INTERRUPTIBLE = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    "from prudent.__main__ import main; main()"
+)
+
 
 def small_run(task, algorithm="cal", seed=0, config=None, **schedule):
     if config is None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import stats
-from support import small_run
+from support import INTERRUPTIBLE, small_run
 from test_cli import prudent_command
 from varied import varied
 
@@ -358,10 +358,11 @@ def test_interrupted(here):
     path = toll_policy(here / "policy", 0.5)
     # At the very budget, with a seed that leaves it undecided for thousands of episodes.
     where = ("--env", "toll:Toll", "--max-cost", 10, "--seed", 1)
-    words = command(path, *where, "--max-episodes", 10**6)
+    words = [sys.executable, "-c", INTERRUPTIBLE, *command(path, *where)[3:]]
     with subprocess.Popen(
-        words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ}
-    ) as running:
+        [*words, "--max-episodes", "1000000"],
+        stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ},
+    ) as running:  # fmt: skip
         while not running.stderr.readline().startswith("8 episodes"):
             assert running.poll() is None
         running.send_signal(signal.SIGINT)

@@ -11,6 +11,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from support import INTERRUPTIBLE
 
 from prudent.cli import main
 from prudent.report.cautions import cautions
@@ -352,13 +353,6 @@ def wait_for(condition, seconds=120):
     while not condition():
         assert time.monotonic() < until, "it took too long"
         time.sleep(0.1)
-
-
-# Where tests run in the background of a shell, interrupts are ignored unless a process wants them.
-INTERRUPTIBLE = (
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    "from prudent.__main__ import main; main()"
-)
 
 
 def test_following_writes_anew_when_records_change(tmp_path):

@@ -182,7 +182,7 @@ def test_exported_policies_bid_as_they_explore(tmp_path):
     assert np.allclose(greedy, policy(observations)[:, 0])
     sampling = make_policy(str(path)).act(view, stream(3, 0))
     noise = stream(3, 0).standard_normal((3000, 1), dtype=np.float32)
-    outputs = policy.outputs(observations)
+    outputs = policy.exploration.outputs(observations.copy())
     spread = np.exp(np.clip(outputs[:, 1:], -20, 2)) * noise
     assert np.allclose(sampling, 1.0 + 0.5 * np.tanh(outputs[:, :1] + spread)[:, 0], atol=1e-5)
     assert sampling.std() > greedy.std()
