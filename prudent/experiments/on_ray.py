@@ -44,6 +44,8 @@ LOOK_SECONDS = 120.0  # for a node to start a process and look at the folder
 # How long a run of ours may keep its lock after its node is lost: until its process has saved and
 # stopped, or the storage's server has given its client up (90 s with NFS).
 LOCK_SECONDS = 180.0
+# A run that was killed failed, unless its node is going down and takes this process along by then.
+GOING_DOWN_SECONDS = 10.0
 TRAVELS = ("JAX_", "XLA_")  # what is set here for JAX holds on every node
 
 
@@ -102,6 +104,8 @@ def attend(order: Order) -> int:
             time.sleep(POLL_SECONDS)
         if signal.SIGTERM in requests:  # the node wants its process back: the run is for another
             os._exit(1)
+    if process.returncode == -signal.SIGKILL:
+        time.sleep(GOING_DOWN_SECONDS)
     return process.returncode
 
 
