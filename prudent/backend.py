@@ -1,4 +1,4 @@
-"""How JAX is set up: called before it is first imported."""
+"""What of the machine is used, and how JAX is set up, before it is first imported."""
 
 import os
 import sys
@@ -10,6 +10,13 @@ ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
 }
+
+
+def usable_cores() -> list[int]:
+    """Those of this machine that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
 
 
 def prepare() -> None:

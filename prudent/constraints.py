@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,8 @@ class Form(NamedTuple):
 #   deficit   E Σ (R pay - gmv) / (R B) <= 0      what is missing, as a share of the budget
 #   ratio     E[Q(-gmv / R) / Q(pay)]   <= -1     CAL's `constraint="ratio"`; reward must be pay
 #   budget    E Σ -gmv / (R B)          <= -1     GMV for the whole budget, spent or not
-FORMS: Mapping[str, Form] = {
+FormName = Literal["deficit", "ratio", "budget"]
+FORMS: Mapping[FormName, Form] = {
     "deficit": Form(lambda pay, gmv, roi, budget: (roi * pay - gmv) / (roi * budget), 0.0),
     "ratio": Form(lambda pay, gmv, roi, budget: -gmv / roi, -1.0),
     "budget": Form(lambda pay, gmv, roi, budget: -gmv / (roi * budget), -1.0),

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from prudent.bidding.engines import make_engine, usable_cores
+from prudent.backend import usable_cores
+from prudent.bidding.engines import make_engine
 from prudent.bidding.environment import OCPMEnv, OCPMVectorEnv
 from prudent.bidding.policies import ROWS_AT_ONCE
 from prudent.bidding.population import MEANS, make_week
@@ -63,7 +64,7 @@ class BenchOptions:
 
 def main(arguments: list[str]) -> None:
     options = read(BenchOptions, "prudent bidding bench", arguments)
-    world, processes = preset(options.preset), options.processes or usable_cores()
+    world, processes = preset(options.preset), options.processes or len(usable_cores())
     with threadpool_limits(1), scratch(options.folder) as folder:
         actor = write_actor(folder / "actor.safetensors")
         parts = {"rule": "incumbent", "actor": str(actor)}

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from prudent.backend import usable_cores
 from prudent.bidding.assignment import Assignment
-from prudent.bidding.engines import EngineName, make_engine, usable_cores
+from prudent.bidding.engines import EngineName, make_engine
 from prudent.bidding.schema import DAYS
 from prudent.bidding.simulate import Finished, make_order, simulate_week
 from prudent.bidding.world import World, preset, world_hash
@@ -77,7 +78,7 @@ def simulate_one(
     order = make_order(
         folder, world, options.seed, week, policies, options.assignment, options.oracle_rows
     )
-    engine = make_engine(options.engine, options.processes or usable_cores())
+    engine = make_engine(options.engine, options.processes or len(usable_cores()))
     began = time.perf_counter()
     silent = options.quiet or options.json
     with Bar(f"week {week}", world.blocks * DAYS, silent) as bar:

@@ -15,15 +15,11 @@ from typing import Any, Literal
 
 from threadpoolctl import threadpool_limits
 
-from prudent.backend import ONE_THREAD
+from prudent.backend import ONE_THREAD, usable_cores
 from prudent.bidding.simulate import Engine, Finished, Stage, Task, run_task
 from prudent.clusters import connected
 
 EngineName = Literal["local", "ray"]
-
-
-def usable_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
 def make_engine(name: EngineName, processes: int) -> Engine:
@@ -83,7 +79,7 @@ def on_ray(stages: Sequence[Stage]) -> Iterator[Finished]:
     """On the cluster that RAY_ADDRESS names, else on one of this machine alone. The data set's
     folder must be one that all its machines see.
     """
-    with connected(None, usable_cores()) as ray:
+    with connected(None, len(usable_cores())) as ray:
         remote = ray.remote(num_cpus=1, runtime_env={"env_vars": dict(ONE_THREAD)})(run_task)
 
         def next_done(running: Sequence[Any]) -> Any:

@@ -7,7 +7,7 @@ observation after the last record is of the end of the day.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -23,7 +23,6 @@ from prudent.bidding.schema import DAYS, K_HIGH, K_LOW, OBSERVATION_SIZE
 from prudent.bidding.traffic import day_volume
 from prudent.bidding.world import preset
 
-CostForm = Literal["deficit", "ratio", "budget"]
 # Of pay and GMV, both as shares of what the target makes of the day's budget. The last two are the
 # same per step; they differ in what a learner compares their sum with (docs/bidding.md).
 COSTS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {

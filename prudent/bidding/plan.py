@@ -22,7 +22,7 @@ from prudent.bidding.policies import GREEDY
 from prudent.bidding.world import preset as world_preset
 from prudent.bidding.world import world_hash
 from prudent.configs import OnPolicySchedule
-from prudent.constraints import FORMS
+from prudent.constraints import FORMS, FormName
 from prudent.files import canonical_json, checksum, to_json, write_atomically
 from prudent.settings import (
     Count,
@@ -67,7 +67,7 @@ class Plan:
     strategy: str = "uniform"
     assignment: Literal["switchback", "weekly"] = "switchback"
     deployed: Literal["sampled", "greedy"] = "sampled"
-    form: Literal["deficit", "ratio", "budget"] = "deficit"
+    form: FormName = "deficit"
     multiplier_scope: Literal["global", "group", "advertiser"] = "global"
     # Of an advertiser's own multiplier, per unit of cost measured in a week.
     advertiser_rate: Positive = 0.3

@@ -6,9 +6,11 @@ from typing import Annotated, Literal
 
 import tyro
 
-from prudent.bidding.engines import EngineName, usable_cores
+from prudent.backend import usable_cores
+from prudent.bidding.engines import EngineName
 from prudent.bidding.plan import Plan, make_plan
 from prudent.bidding.protocol import run_protocol
+from prudent.constraints import FormName
 from prudent.options import read
 from prudent.settings import Count, CountOrZero, NotNegative, Positive, PositiveShare, Share
 
@@ -42,7 +44,7 @@ class RunOptions:
     assignment: Literal["switchback", "weekly"] = "switchback"
     deployed: Literal["sampled", "greedy"] = "sampled"
     """Stochastic policies, which the next update can learn from, or their modes."""
-    form: Literal["deficit", "ratio", "budget"] = "deficit"
+    form: FormName = "deficit"
     """Of the constraint; `ratio` is for cal and ucb."""
     multiplier_scope: Literal["global", "group", "advertiser"] = "global"
     """One multiplier, one for each category, or one for each advertiser, which then answers to its
@@ -81,7 +83,7 @@ def run(arguments: list[str]) -> None:
         world = f"world-{plan.world_seed}"
         folder = options.out or Path("runs") / "bidding" / setting / world
     say = (lambda text: None) if options.quiet else (lambda text: print(text, flush=True))
-    processes = options.processes or usable_cores()
+    processes = options.processes or len(usable_cores())
     run_protocol(folder, plan, processes=processes, engine=options.engine, say=say)
     if not options.quiet:
         print((folder / "tables.md").read_text())

@@ -15,8 +15,9 @@ from rich.console import Console
 
 from prudent.algorithms import find_algorithm
 from prudent.api import in_a_name
+from prudent.backend import usable_cores
 from prudent.experiments.board import board, counted
-from prudent.experiments.engines import Ended, Job, Show, run_locally, usable_cores
+from prudent.experiments.engines import Ended, Job, Show, run_locally
 from prudent.experiments.existing import existing_runs, folder_for
 from prudent.experiments.grid import Grid, Planned, Problem, Variant, expand, nameless, over, select
 from prudent.experiments.layout import Layout

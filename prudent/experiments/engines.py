@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from prudent.api import Extras, resume, start, task_of
-from prudent.backend import ONE_THREAD
+from prudent.backend import ONE_THREAD, usable_cores
 from prudent.configs import Run, run_to_json
 from prudent.experiments.existing import last_lines, state_of
 from prudent.files import CannotWrite, to_json, write_atomically
@@ -119,12 +119,6 @@ def stop_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=wait_for_end, daemon=True).start()
-
-
-def usable_cores() -> list[int]:
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
 
 
 class Ended(NamedTuple):

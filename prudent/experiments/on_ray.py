@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from prudent import __version__
-from prudent.backend import ONE_THREAD
+from prudent.backend import ONE_THREAD, usable_cores
 from prudent.clusters import connected, said_to
 from prudent.experiments.engines import (
     ELSEWHERE,
@@ -34,7 +34,6 @@ from prudent.experiments.engines import (
     note_beginning,
     refresh,
     stop_requests,
-    usable_cores,
     write_job,
 )
 from prudent.files import FolderInUse, create_temporary, only_writer
