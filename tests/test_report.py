@@ -89,6 +89,23 @@ def test_sampled_evaluations_have_a_row_of_their_own(tmp_path):
     assert "| 8.5 (one seed) |" in sampled
 
 
+def test_the_interval_of_a_cost_ends_at_zero_unless_costs_can_be_below(tmp_path):
+    def cell(name, change):
+        seeds = [
+            change(write_folder(tmp_path / f"{name}-{seed}", seed, sampled=float(1 + 4 * seed)))
+            for seed in range(2)
+        ]
+        return final_table(by_label(seeds)).splitlines()[-1].split(" | ")[4]
+
+    # Costs of 1 and 5: mean 3, half width 12.706 * 2.
+    assert cell("usual", lambda record: record) == "3.0 [0.0, 28.4]"
+    credit = {"step": 8, "phase": "training", "cost": -1.0}
+    earning = cell("earned", lambda record: record._replace(episodes=[*record.episodes, credit]))
+    assert earning == "3.0 [-22.4, 28.4]"
+    below = cell("owed", lambda r: r._replace(run={**r.run, "budget": -1.0}))
+    assert below == "3.0 [-22.4, 28.4]"
+
+
 def test_every_group_is_drawn_however_many_there_are(tmp_path):
     names = [f"algorithm-{index}" for index in range(13)]
     groups = by_label([write_folder(tmp_path / name, 0, algorithm=name) for name in names])

@@ -1,6 +1,6 @@
 """Final numbers with intervals: as a Markdown table, and in more detail for the page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +9,7 @@ from prudent.report.records import GREEDY, Record, curve, kinds, training_costs
 from prudent.statistics import (
     Summary,
     area_under_curve,
+    cost_interval,
     interquartile_summary,
     mean_and_deviation,
     mean_interval,
@@ -16,16 +17,25 @@ from prudent.statistics import (
     violations,
 )
 
+Interval = Callable[[np.ndarray], tuple[float, float] | None]
 LAST = 10  # evaluations that make up "final"
 FINAL_COSTS = ("cost", "cost ± sd", "cost, IQM")  # headings of what the budget is for
 
 
-def with_interval(values: np.ndarray) -> str:
+def with_interval(values: np.ndarray, find: Interval = mean_interval) -> str:
     """Mean over seeds and Student's 95 % interval of it."""
-    interval = mean_interval(values)
+    interval = find(values)
     if interval is None:
         return f"{np.mean(values):.1f} (one seed)"
     return f"{np.mean(values):.1f} [{interval[0]:.1f}, {interval[1]:.1f}]"
+
+
+def cost_with_interval(records: Sequence[Record], kind: str) -> str:
+    """The final cost; its interval ends at 0 unless costs of these runs can be below."""
+    below = any(
+        record.run["budget"] < 0.0 or (training_costs(record) < 0.0).any() for record in records
+    )
+    return with_interval(final(records, "cost", kind), lambda each: cost_interval(each, below))
 
 
 def final(records: Sequence[Record], name: str, kind: str) -> np.ndarray:
@@ -51,7 +61,7 @@ def evaluation_cells(records: Sequence[Record], kind: str) -> list[str]:
     return [
         f"{int(steps[-1]):,}",
         with_interval(final(records, "return", kind)),
-        with_interval(final(records, "cost", kind)),
+        cost_with_interval(records, kind),
         f"{final(records, 'within_budget', kind).mean():.0%}",
         f"{final(records, 'length', kind).mean():.0f}",
     ]
@@ -105,7 +115,7 @@ def detailed_row(label: str, records: Sequence[Record], kind: str) -> Row:
     earned, cost = final(records, "return", kind), final(records, "cost", kind)
     cells |= {
         "return": with_interval(earned),
-        "cost": with_interval(cost),
+        "cost": cost_with_interval(records, kind),
         "episodes within budget": f"{final(records, 'within_budget', kind).mean():.0%}",
         "length": f"{final(records, 'length', kind).mean():.0f}",
         **more,
