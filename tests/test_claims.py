@@ -1,6 +1,7 @@
 """The paper's claims on made-up records of both kinds."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -218,3 +219,9 @@ def test_margins_by_hand():
     fall = claims.slope([0.0, 9.0, 0.0, 9.0], [1.0, 0.0, 3.0, 2.0])
     half = 4.302653 * np.sqrt(2.0)  # squared residuals 1 each: 4 / 2 / (4 * 0.25)
     assert fall.interval == pytest.approx((-1.0 - half, -1.0 + half))
+
+
+def test_the_page_says_what_the_records_say():
+    root = Path(__file__).parent.parent
+    table = claims_table(judge(CLAIMS, collect([root / "results"])))
+    assert table + "\n" in (root / "docs" / "results" / "claims.md").read_text()

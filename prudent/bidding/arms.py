@@ -79,7 +79,10 @@ def build(plan: Plan, name: str, scale: Scale) -> Built:
     )
     half, centre = (K_HIGH - K_LOW) / 2, (K_HIGH + K_LOW) / 2
     spec = Spec(OBSERVATION_SIZE, 1, bound, (half,), (centre,))
-    return Built(entry, run, spec, scaled(entry.build(chosen.config, spec), scale))
+    # Critics see actions on a scale too, [-1, 1]: beside scaled observations k itself, always near
+    # 1, acts like a second bias, and targets at actions that are not the log's run off.
+    algorithm = entry.build(chosen.config, spec._replace(action_scale=(1.0,), action_centre=(0.0,)))
+    return Built(entry, run, spec, scaled(algorithm, scale))
 
 
 def scaled(algorithm: Algorithm, scale: Scale) -> Algorithm:

@@ -59,8 +59,8 @@ class Plan:
     discount: Share = 0.999
     multiplier_learning_rate: Positive = 3e-3
     # A day has hundreds of steps and an update moves targets by this share, halved where they move
-    # every second time: a value must come through from the day's end within a week's updates.
-    target_rate: PositiveShare = 0.02
+    # every second time: a value must come through from the day's end several times in a week.
+    target_rate: PositiveShare = 0.05
     # One action moves a day's pay by less than a hundredth of what the day is worth.
     initial_temperature: Positive = 0.01
     history: Literal["shared", "own"] = "shared"
@@ -96,6 +96,9 @@ class Plan:
             "target_rate": self.target_rate,
             "initial_temperature": self.initial_temperature,
             "dual_action": "policy",
+            # Moves by rate * violation. By its logarithm it would grow e-fold every 300 updates at
+            # this rate, sooner than critics can show what the last growth did.
+            "multiplier": "projected_sgd",
         }
         if algorithm == "cup":
             # One step a week: at its usual rate the multiplier would not leave 0 within a year.

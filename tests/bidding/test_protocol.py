@@ -293,6 +293,22 @@ def test_what_the_plan_says_reaches_every_algorithm_that_has_it(whole):
     assert configs["cup"].multiplier_learning_rate == 1.0
 
 
+@pytest.mark.parametrize("name", plan.PAPER_COLUMNS)
+def test_critics_see_actions_on_a_scale_and_the_market_sees_k(whole, monkeypatch, name):
+    seen, find = [], arms.find_algorithm
+
+    def spied(wanted):
+        entry = find(wanted)
+        return entry._replace(
+            build=lambda config, spec: seen.append(spec) or entry.build(config, spec)
+        )
+
+    monkeypatch.setattr(arms, "find_algorithm", spied)
+    built = arms.build(make_plan("tiny", GIVEN), name, arms.scale_of(whole))
+    assert [(spec.action_scale, spec.action_centre) for spec in seen] == [((1.0,), (0.0,))]
+    assert (built.spec.action_scale, built.spec.action_centre) == ((0.5,), (1.0,))
+
+
 def test_plans_of_different_settings_have_different_names():
     plans = [make_plan("tiny", GIVEN), make_plan("tiny", {**GIVEN, "seed": 1})]
     plans += [make_plan("tiny", {**GIVEN, "strategy": "stratified"}), make_plan("smoke", GIVEN)]
