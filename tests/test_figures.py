@@ -128,6 +128,17 @@ def test_half_of_the_cost_beside_the_budget(tmp_path):
     assert f"| PPO | 1 | 30.0 (one seed) | 15.0 (one seed) | {BUDGET:g} |" in text
 
 
+def test_the_last_quarter_of_training_beside_the_budget(tmp_path):
+    options = {"dual_states": "recent", "calibration": "none", "cost_bounds": "none"}
+    for seed, last in enumerate((8.0, 12.0)):
+        training = [*[0.0] * 6, last - 1.0, last + 1.0]
+        write(tmp_path, "cal", seed, cost=COST, training=training, **options)
+    layout = module("dual").LAYOUT
+    text = drawing.tables(drawing.by_task(collect([tmp_path]), layout), layout)
+    # Seeds of 8 and 12: mean 10, half width 12.706 * 2, cut at 0. Episodes 7, 9, 11, 13.
+    assert f"| recent states | 2 | {BUDGET:g} | 10.0 [0.0, 35.4] | 50% |" in text
+
+
 def test_the_command_draws_what_is_there_and_the_same_bytes_again(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for seed in range(2):

@@ -127,7 +127,18 @@ def test_expansion_is_the_specification(name):
 
 
 def test_every_experiment_has_its_table():
-    assert set(EXPERIMENTS) == {*TABLE, "theory"}
+    assert set(EXPERIMENTS) == {*TABLE, "theory", "dual"}
+
+
+def test_the_dual_s_options_one_by_one_and_together():
+    runs = [planned.run for planned in expand(grid_of("dual"))]
+    names = ("dual_states", "calibration", "cost_bounds")
+    chosen = {tuple(getattr(run.config, name) for name in names) for run in runs}
+    none, every = ("replay", "none", "none"), ("recent", "episodes", "task")
+    single = {none[:i] + every[i : i + 1] + none[i + 1 :] for i in range(3)}
+    assert chosen == {none, every, *single}
+    assert len(set(runs)) == len(runs) == 4 * 5 * 3
+    assert {run.schedule.steps for run in runs} == {60_000}
 
 
 def test_other_values_are_the_preset_s():

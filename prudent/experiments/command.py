@@ -35,7 +35,7 @@ from prudent.settings import Count, CountOrZero, PositiveShare, checked, conform
 
 Name = Literal[
     "underestimation", "convexification", "off-policy", "conservatism", "convexity", "on-policy",
-    "update-ratio", "ensemble-size", "thresholds", "theory",
+    "update-ratio", "ensemble-size", "thresholds", "theory", "dual",
 ]  # fmt: skip
 EXPERIMENTS: tuple[str, ...] = get_args(Name)
 

@@ -13,9 +13,10 @@ from prudent.files import write_atomically
 from prudent.report import figures
 from prudent.report.groups import evaluated, identity, settings_of
 from prudent.report.looks import looks_of
-from prudent.report.records import GREEDY, Record, diagnostics_curve
+from prudent.report.records import GREEDY, Record, diagnostics_curve, training_costs
 from prudent.report.stored import Say, note
 from prudent.report.tables import final, final_table, with_interval
+from prudent.statistics import cost_interval
 
 DRAWN = {
     "return": figures.draw_return,
@@ -169,6 +170,23 @@ def half_cost_table(groups: Mapping[str, Sequence[Record]]) -> str:
     return "\n".join(rows)
 
 
+def last_quarter_table(groups: Mapping[str, Sequence[Record]]) -> str:
+    """What the training episodes cost in the end, of which the limit is meant to hold."""
+    rows = [
+        "| options | seeds | budget | training episodes of the last quarter: cost | over budget |",
+        "|---|---|---|---|---|",
+    ]
+    for label, records in groups.items():
+        budget = records[0].run["budget"]
+        costs = [np.array_split(training_costs(record), 4)[-1] for record in records]
+        mean = np.array([part.mean() if len(part) else np.nan for part in costs])
+        over = np.mean([np.mean(part > budget) for part in costs if len(part)] or [np.nan])
+        cells = [label, str(len(records)), f"{budget:g}"]
+        cells += [with_interval(mean, cost_interval), f"{over:.0%}"]
+        rows.append("| " + " | ".join(cells) + " |")
+    return "\n".join(rows)
+
+
 def gap_table(groups: Mapping[str, Sequence[Record]]) -> str:
     """Estimate minus oracle, mean over the snapshots of each half of training and over seeds."""
     rows = [
@@ -187,7 +205,12 @@ def gap_table(groups: Mapping[str, Sequence[Record]]) -> str:
     return "\n".join(rows)
 
 
-TABLES = {"final": final_table, "gap": gap_table, "half cost": half_cost_table}
+TABLES = {
+    "final": final_table,
+    "gap": gap_table,
+    "half cost": half_cost_table,
+    "last quarter": last_quarter_table,
+}
 
 
 def halves(values: np.ndarray) -> list[str]:

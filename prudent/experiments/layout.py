@@ -9,7 +9,7 @@ from prudent.experiments.grid import NAVIGATION
 
 Run = Mapping[str, Any]  # the settings of one, as run.json stores them
 Panel = Literal["return", "cost", "training cost", "gap", "spread"]
-Table = Literal["final", "gap", "half cost"]
+Table = Literal["final", "gap", "half cost", "last quarter"]
 ORACLE: tuple[Panel, ...] = ("gap",)  # made of what `prudent diagnose` measures
 
 
