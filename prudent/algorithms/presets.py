@@ -81,6 +81,8 @@ SKID: Values = {
     "evaluate_every": 1_000,
     "snapshot_every": 10_000,
 }
+# For an environment of one's own: the limit is to hold on episodes (docs/results/dual.md).
+OWN: Values = {"dual_states": "recent", "calibration": "episodes"}
 SMALL_TASKS: dict[str, Values] = {
     "orbit": ORBIT,
     "skid": SKID,
@@ -99,7 +101,7 @@ def conservative_presets(config: type, task: Task) -> dict[str, Values]:
             "head": {**of_family, **HEAD_TASKS.get(name, {})},
             "paper": {**PAPER, **ensemble, **of_family, **PAPER_TASKS.get(name, {})},
         }
-    found["default"] = SMALL_TASKS.get(name, {})
+    found["default"] = SMALL_TASKS.get(name, OWN)
     return {preset: fitting(values, config, OffPolicySchedule) for preset, values in found.items()}
 
 

@@ -96,6 +96,9 @@ class Plan:
             "target_rate": self.target_rate,
             "initial_temperature": self.initial_temperature,
             "dual_action": "policy",
+            # A log has no present policy whose steps and episodes these could look at.
+            "dual_states": "replay",
+            "calibration": "none",
             # Moves by rate * violation. By its logarithm it would grow e-fold every 300 updates at
             # this rate, sooner than critics can show what the last growth did.
             "multiplier": "projected_sgd",

@@ -1,6 +1,6 @@
 """Not in the paper: CAL's dual looking at the present policy, where episodes and replay disagree.
 
-Each option by itself, all of them, and none.
+Each option by itself, the two of preset `default`, all of them, and none.
 """
 
 from prudent.experiments.grid import Grid, Variant
@@ -16,6 +16,7 @@ GRID = Grid(
         Variant("cal", RECENT),
         Variant("cal", CALIBRATED),
         Variant("cal", BOUNDED),
+        Variant("cal", {**RECENT, **CALIBRATED}),
         Variant("cal", {**RECENT, **CALIBRATED, **BOUNDED}),
     ),
     seeds=range(3),
