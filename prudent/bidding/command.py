@@ -26,6 +26,7 @@ usage: prudent bidding COMMAND ...
   calibrate    what rule policies do in a world, against the targets it was set to
   run          the semi-batch protocol: incumbent log, weekly updates, deployments, tables
   import       somebody's own log, or AuctionNet's, as a data set
+  inspect      what a log can tell about its action, and what it would feign
   bench        how fast this machine simulates, against what it could
 """
 
@@ -142,6 +143,12 @@ def calibrate(arguments: list[str]) -> None:
     run_calibration(arguments)
 
 
+def inspect(arguments: list[str]) -> None:
+    from prudent.bidding.inspection import main as run_inspection
+
+    run_inspection(arguments)
+
+
 def bench(arguments: list[str]) -> None:
     from prudent.bidding.bench import main as run_bench
 
@@ -184,6 +191,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "run": run,
     "import": import_log,
     "learn": learn,
+    "inspect": inspect,
     "bench": bench,
 }
 
