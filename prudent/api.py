@@ -12,7 +12,7 @@ import gymnasium
 from prudent import backend
 from prudent.algorithms import ALGORITHMS, find_algorithm
 from prudent.algorithms.entry import Settings, preset_named, resolved
-from prudent.configs import OnPolicySchedule, Run, SemiBatchSchedule, checked_run
+from prudent.configs import DualConfig, OnPolicySchedule, Run, SemiBatchSchedule, checked_run
 from prudent.exported import ExportedPolicy
 from prudent.files import new_run_folder
 from prudent.registration import OURS, SCRIPT, Registry
@@ -322,6 +322,8 @@ def start_line(run: Run, folder: Path) -> str:
             f"which the critic sees as {run.critic_budget():.6g} "
             f"(discounted by {run.config.cost_discount:g})"
         )
+        if isinstance(run.config, DualConfig) and run.config.calibration == "episodes":
+            seen += ", calibrated by episodes" if run.budget else "; calibration has no effect on 0"
     return (
         f"{run.algorithm} on {run.task}, preset {run.preset}, seed {run.seed}, {plan}\n"
         f"budget {run.budget:g} ({run.constraint.unit}, {run.horizon} steps), {seen}\n"
