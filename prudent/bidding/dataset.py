@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from prudent.bidding.observation import Account, Advertiser, Moment, observe
+from prudent.bidding.observation import DECAY, Account, Advertiser, Moment, observe
 from prudent.bidding.schema import (
     AD,
     CATEGORY,
@@ -30,6 +30,7 @@ from prudent.bidding.schema import (
     MANIFEST,
     USER,
     advertisers_file,
+    carried_file,
     ledger_file,
     rows_file,
     week_folder,
@@ -232,15 +233,14 @@ class LoggedWeek:
         ledgers = [read_table(data / ledger_file(week, *shard), "ledger") for shard in shards]
         lengths = segments_of(ledgers)
         count = len(self.advertisers["adv"])
-        # Pay and GMV of this week's earlier days, [DAYS + 1, advertisers, 2].
-        self.earlier = np.zeros((DAYS + 1, count, 2))
+        totals = np.zeros((DAYS, count, 3))  # pay, GMV and fair pay of each day
         places = []
         for shard, ledger in zip(shards, ledgers, strict=True):
             where = places_of(ledger["adv"], self.advertisers["adv"])
             places.append(where)
-            totals = np.stack([ledger["pay"], ledger["gmv"]], axis=1)
-            self.earlier[shard.day + 1, where] += totals
-        np.cumsum(self.earlier, axis=0, out=self.earlier)
+            day = [ledger[name] for name in ("pay", "gmv", "fair_pay")]
+            totals[shard.day, where] += np.stack(day, axis=1)
+        self.earlier = known_by_day(totals, carried_into(data, week, self.advertisers))
         kept = lengths > 0
         self.segments = Segments(
             start=(np.cumsum(lengths) - lengths)[kept],
@@ -279,6 +279,29 @@ class LoggedWeek:
         return observe(
             Advertiser(log_roi, budget, facts[:, 2:cut], facts[:, cut:]), moment, account
         )
+
+
+def carried_into(data: Path, week: int, advertisers: Table) -> np.ndarray:
+    """[advertisers, 2], GMV and fair pay of the weeks before; 0 for newcomers and first weeks."""
+    found = np.zeros((len(advertisers["adv"]), 2))
+    manifest = json.loads((data / week_folder(week) / MANIFEST).read_bytes())
+    if manifest.get("carried_in") is not None:
+        before = read_table(data / carried_file(week - 1), "carried")
+        slot = advertisers["slot"]
+        same = before["adv"][slot] == advertisers["adv"]
+        found = np.stack([before[name][slot] * same for name in ("gmv", "fair_pay")], axis=1)
+    return found
+
+
+def known_by_day(totals: np.ndarray, carried: np.ndarray) -> np.ndarray:
+    """[days, advertisers, 4], what `Account` has of earlier days when each begins."""
+    this_week = np.zeros_like(totals[0, :, :2])
+    found = []
+    for today in totals:
+        found.append(np.concatenate([this_week, carried], axis=1))
+        this_week = this_week + today[:, :2]
+        carried = DECAY * carried + today[:, 1:]
+    return np.stack(found)
 
 
 class Segments(NamedTuple):

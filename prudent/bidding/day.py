@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from prudent.bidding.kernel import Outcome, Records, draw_records, settle
-from prudent.bidding.observation import Account, Advertiser, observe
+from prudent.bidding.observation import DECAY, Account, Advertiser, observe, track_record
 from prudent.bidding.population import Week
 from prudent.bidding.schema import (
     BUDGET_SPENT,
@@ -27,8 +27,6 @@ from prudent.bidding.traffic import day_volume
 from prudent.bidding.world import CONTEXT, OUTCOME, POLICY, World, stream
 
 ROWS_AT_ONCE = 32_768  # of context; temporary arrays then stay in the cache
-DECAY = 0.9  # of what controllers know, per day
-PRIOR_DAYS = 0.5  # daily budgets at which predictions and outcomes would agree
 
 LARGEST_HALF = float(np.finfo(np.float16).max)
 
@@ -187,6 +185,8 @@ class Facts(NamedTuple):
     track_record: np.ndarray  # f32
     week_pay: np.ndarray
     week_gmv: np.ndarray
+    carried_gmv: np.ndarray
+    carried_fair: np.ndarray
     advertiser: Advertiser
 
 
@@ -196,7 +196,8 @@ def day_facts(week: Week, plan: Plan, waves: Waves) -> Facts:
     log_roi = week.advertisers.log_roi[slots].astype(np.float32)
     category_place = week.structure.category[category].astype(np.float32)
     ad = week.advertisers.ad[slots].astype(np.float32)
-    track = track_record(known, np.exp(week.advertisers.log_roi[plan.slots]), plan, week)
+    roi, budgets = np.exp(week.advertisers.log_roi[plan.slots]), week.budget[plan.slots]
+    track = track_record(known.carried_gmv, known.carried_fair, roi, budgets).astype(np.float32)
     return Facts(
         plan.day,
         plan.arms[order],
@@ -205,15 +206,10 @@ def day_facts(week: Week, plan: Plan, waves: Waves) -> Facts:
         track[order],
         known.week_pay[order],
         known.week_gmv[order],
+        known.carried_gmv[order],
+        known.carried_fair[order],
         Advertiser(log_roi, budget, category_place, ad),
     )
-
-
-def track_record(known: Known, roi: np.ndarray, plan: Plan, week: Week) -> np.ndarray:
-    """GMV over predicted GMV (target times fair pay) of earlier wins, drawn towards 1."""
-    prior = PRIOR_DAYS * roi * week.budget[plan.slots]
-    record = (known.carried_gmv + prior) / (roi * known.carried_fair + prior)
-    return record.astype(np.float32)
 
 
 def choose(
@@ -270,7 +266,8 @@ def account_of(facts: Facts, records: Records, active: np.ndarray, standing: Sta
     if standing.pending is not None:
         shows = np.arange(24)[None] <= records.hour[:, None]
         gmv = (standing.pending[active] * shows).sum(axis=1)
-    return Account(standing.pay[active], gmv, facts.week_pay[active], facts.week_gmv[active])
+    earlier = (facts.week_pay, facts.week_gmv, facts.carried_gmv, facts.carried_fair)
+    return Account(standing.pay[active], gmv, *(each[active] for each in earlier))
 
 
 def week_deficit(advertiser: Advertiser, account: Account) -> np.ndarray:

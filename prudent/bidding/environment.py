@@ -2,8 +2,8 @@
 
 The action is k; the reward is the pay as a share of the day's budget; `info["cost"]` is, unless
 another form is asked for, the deficit (target * pay - GMV) / (target * budget), whose sum over a
-day is at most 0 where the target is met. The week's ledger is empty when a day begins. An
-observation after the last record is of the end of the day.
+day is at most 0 where the target is met. The week's ledger and the track record are empty when a
+day begins. An observation after the last record is of the end of the day.
 """
 
 from collections.abc import Callable, Sequence
@@ -99,7 +99,7 @@ def look(week: Week, days: Days) -> np.ndarray:
         shows = np.arange(24)[None] <= days.records.hour[:, None]
         gmv = (days.pending[:, :24] * shows).sum(axis=1)
     nothing = np.zeros(len(gmv))
-    account = Account(days.pay, gmv, nothing, nothing)
+    account = Account(days.pay, gmv, *[nothing] * 4)
     return observe(advertiser, days.records.moment(days.day), account)
 
 

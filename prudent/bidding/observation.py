@@ -16,6 +16,8 @@ LARGEST_ROI_RATIO = 4.0
 # Near their means, so that networks begin with numbers of about 1.
 CENTRES = {"log_pctr": -4.0, "log_pcvr": -3.0, "log_pgmv": 4.5, "log_fair_bid": -4.0}
 LOG_BUDGET, LOG_ROI = 5.0, 1.3
+DECAY = 0.9  # of what is known of earlier days, per day
+PRIOR_DAYS = 0.5  # daily budgets at which predictions and outcomes would agree
 
 
 class Advertiser(NamedTuple):
@@ -45,6 +47,8 @@ class Account(NamedTuple):
     day_gmv: np.ndarray  # what shows of it by now
     week_pay: np.ndarray  # of this week's earlier days, today not included
     week_gmv: np.ndarray
+    carried_gmv: np.ndarray  # of all earlier days, discounted by DECAY a day
+    carried_fair: np.ndarray  # pay for the same wins at k = 1
 
 
 def observe(advertiser: Advertiser, moment: Moment, account: Account) -> np.ndarray:
@@ -60,16 +64,18 @@ def observe(advertiser: Advertiser, moment: Moment, account: Account) -> np.ndar
     seen[5], seen[6], seen[7] = moment.log_pctr, moment.log_pcvr, moment.log_pgmv
     seen[8] = seen[5] + seen[6] + seen[7] - advertiser.log_roi
     seen[5:9] -= np.array(list(CENTRES.values()), np.float32)[:, None]
-    seen[9:14] = standing(advertiser, account)
-    seen[14] = np.log(advertiser.budget) - LOG_BUDGET
-    seen[15] = advertiser.log_roi - LOG_ROI
-    seen[16:18], seen[18:22] = advertiser.category.T, advertiser.ad.T
-    seen[22:26] = moment.user.T
+    seen[9:15] = standing(advertiser, account)
+    seen[15] = np.log(advertiser.budget) - LOG_BUDGET
+    seen[16] = advertiser.log_roi - LOG_ROI
+    seen[17:19], seen[19:23] = advertiser.category.T, advertiser.ad.T
+    seen[23:27] = moment.user.T
     return np.ascontiguousarray(seen.T)
 
 
 def standing(advertiser: Advertiser, account: Account) -> np.ndarray:
-    """[5, N]: spend, ROI over target and deficit of the day, deficit and spend of the week."""
+    """[6, N]: spend, ROI over target and deficit of the day, deficit and spend of the week, and the
+    track record, without which nobody could tell why a controller bid as it did.
+    """
     roi, budget = np.exp(advertiser.log_roi.astype(np.float64)), advertiser.budget
     due = roi * account.day_pay  # the GMV that would just meet the target
     ratio = np.divide(account.day_gmv, due, out=np.ones_like(due), where=due > 0.0)
@@ -82,5 +88,14 @@ def standing(advertiser: Advertiser, account: Account) -> np.ndarray:
             (due - account.day_gmv) / (roi * budget),
             (roi * week_pay - week_gmv) / (roi * budget * DAYS),
             week_pay / (budget * DAYS),
+            np.log(track_record(account.carried_gmv, account.carried_fair, roi, budget)),
         ]
     )
+
+
+def track_record(
+    gmv: np.ndarray, fair_pay: np.ndarray, roi: np.ndarray, budget: np.ndarray
+) -> np.ndarray:
+    """GMV over predicted GMV (target times fair pay) of earlier wins, drawn towards 1."""
+    prior = PRIOR_DAYS * roi * budget
+    return np.asarray((gmv + prior) / (roi * fair_pay + prior))

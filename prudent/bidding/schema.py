@@ -134,7 +134,7 @@ def oracle_file(beside: Path) -> Path:
 OBSERVATION = (
     "hour_sin", "hour_cos", "time_left", "weekday_sin", "weekday_cos",
     "log_pctr", "log_pcvr", "log_pgmv", "log_fair_bid",
-    "day_spend", "day_roi", "day_deficit", "week_deficit", "week_spend",
+    "day_spend", "day_roi", "day_deficit", "week_deficit", "week_spend", "track_record",
     "log_budget", "log_roi", *CATEGORY, *AD, *USER,
 )  # fmt: skip
 OBSERVATION_SIZE = len(OBSERVATION)

@@ -18,7 +18,8 @@ import numpy as np
 
 from prudent.bidding import schema
 from prudent.bidding.assignment import Assignment, assign, volume_deciles
-from prudent.bidding.day import DECAY, Known, Plan, next_known, nothing_known, simulate_day
+from prudent.bidding.day import Known, Plan, next_known, nothing_known, simulate_day
+from prudent.bidding.observation import DECAY
 from prudent.bidding.policies import GREEDY, make_policy, network_file
 from prudent.bidding.population import Week, make_week
 from prudent.bidding.schema import DAYS, MANIFEST, WORLD, Policy

@@ -335,3 +335,22 @@ def test_a_week_repeated_for_the_bench_is_the_same_week_again(written, tmp_path)
     one, other = (h.read(h.weeks[0], i) for h, i in ((once, np.arange(5)), (many, index)))
     assert np.array_equal(one.observation, other.observation)
     drawn(many, "uniform", updates=2)
+
+
+def test_learners_see_the_track_record_that_controllers_bid_by(tmp_path):
+    """From the second week's first day on, newcomers included."""
+    from prudent.bidding.engines import make_engine
+    from prudent.bidding.schema import K_HIGH, K_LOW, OBSERVATION
+    from prudent.bidding.simulate import make_order, simulate_week
+
+    settings = replace(SMALL, churn=0.2)
+    for week in WEEKS:
+        order = make_order(tmp_path, settings, 0, week, ["feedback:1.0"], "switchback", False)
+        simulate_week(order, make_engine("local", 1))
+    (week,) = HistoricalDataset(tmp_path, [1]).weeks
+    seen = week.observations(week.rows)[:, OBSERVATION.index("track_record")]
+    bid = np.clip(np.exp(seen), K_LOW, K_HIGH)
+    np.testing.assert_allclose(bid, week.rows["k"].astype(np.float32), atol=1e-3)
+    monday = week.rows["day_and_done"] & 7 == 0
+    assert np.std(seen[monday]) > 0.05  # what the first week showed
+    assert np.any(seen[monday] == 0.0)  # newcomers

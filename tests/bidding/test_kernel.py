@@ -386,7 +386,8 @@ def observations_of(week, known, rows, day):
         predictions = (mine[name] for name in ("log_pctr", "log_pcvr", "log_pgmv"))
         moment = Moment(day, mine["hour"], *predictions, user)
         paid = np.concatenate([[0.0], np.cumsum(mine["pay"].astype(np.float64))[:-1]])
-        earlier = [np.full(count, total[adv]) for total in (known.week_pay, known.week_gmv)]
+        names = ("week_pay", "week_gmv", "carried_gmv", "carried_fair")
+        earlier = [np.full(count, getattr(known, name)[adv]) for name in names]
         found.append(observe(advertiser, moment, Account(paid, came, *earlier)))
     return np.concatenate(found)
 
@@ -395,7 +396,8 @@ def test_an_observation_by_hand():
     one = np.ones(1)
     advertiser = Advertiser(np.log(2.0) * one, 100.0 * one, np.array([[5.0, 6.0]]), np.ones((1, 4)))
     moment = Moment(0, 6.0 * one, -4.0 * one, -3.0 * one, 4.5 * one, np.full((1, 4), 7.0))
-    seen = observe(advertiser, moment, Account(10.0 * one, 30.0 * one, 40.0 * one, 70.0 * one))
+    account = Account(*(value * one for value in (10.0, 30.0, 40.0, 70.0, 500.0, 150.0)))
+    seen = observe(advertiser, moment, account)
     named = dict(zip(OBSERVATION, seen[0].tolist(), strict=True))
     assert named["hour_sin"] == pytest.approx(1.0)
     assert named["time_left"] == 0.75
@@ -406,6 +408,8 @@ def test_an_observation_by_hand():
     assert named["day_deficit"] == pytest.approx(-0.05)  # (2 * 10 - 30) / 200
     assert named["week_deficit"] == pytest.approx(0.0)  # 2 * 50 - 100
     assert named["week_spend"] == pytest.approx(50 / 700)
+    # Half a daily budget of 100 earned as predicted, then 500 where 2 * 150 was predicted.
+    assert named["track_record"] == pytest.approx(np.log((500 + 100) / (300 + 100)))
     assert named["log_roi"] == pytest.approx(np.log(2.0) - 1.3)
     assert (named["category_1"], named["ad_3"], named["user_0"]) == (6.0, 1.0, 7.0)
 
