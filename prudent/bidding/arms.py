@@ -123,7 +123,8 @@ def scaled(algorithm: Algorithm, scale: Scale) -> Algorithm:
 
 def history_of(plan: Plan, folder: Path, name: str, week: int) -> HistoricalDataset:
     """What the algorithm may learn from before it is deployed in that week."""
-    weeks, learning = list(range(week)), Learning(plan.budget_units, FORMS[plan.form].step_cost)
+    weeks = list(range(week))
+    learning = Learning(plan.budget_units, FORMS[plan.form].step_cost, plan.gmv)
     arms: dict[int, list[int]] = {}
     own = [plan.arms.index(name)] if name in plan.arms else []
     if is_on_policy(name):

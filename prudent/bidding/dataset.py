@@ -15,11 +15,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from prudent.bidding.observation import DECAY, Account, Advertiser, Moment, observe
+from prudent.bidding.observation import DECAY, Account, Advertiser, Moment, observe, track_record
 from prudent.bidding.schema import (
     AD,
     CATEGORY,
@@ -211,6 +211,12 @@ def deficit(pay: Any, gmv: Any, roi: Any, budget: Any) -> Any:
     return (roi * pay - gmv) / (roi * budget)
 
 
+# What a row's cost counts as GMV: what its orders brought, which is nothing for most rows and much
+# for a few; or what was predicted for its wins, times what the advertiser's orders of the week made
+# of such predictions. The second has the same mean as far as that holds, and hardly any noise.
+GMVLabel = Literal["realised", "calibrated"]
+
+
 @dataclass(frozen=True)
 class Learning:
     """How rows become rewards and costs. Money is counted in units of which a day's budget has so
@@ -219,6 +225,7 @@ class Learning:
 
     budget_units: float = 10.0
     step_cost: StepCost = deficit
+    gmv: GMVLabel = "realised"
 
 
 class LoggedWeek:
@@ -251,6 +258,9 @@ class LoggedWeek:
                 for name in ("arm", "pay", "gmv")
             },
         )
+        log_roi, budget = (self.advertisers[name].astype(float) for name in ("log_roi", "budget"))
+        _, gmv, fair = totals.sum(axis=0).T
+        self.calibration = track_record(gmv, fair, np.exp(log_roi), budget)  # of the whole week
         # What observations need of advertisers, beside each other to be gathered at once.
         columns = ("log_roi", "budget", *CATEGORY, *AD)
         self.facts = np.stack([self.advertisers[name] for name in columns], axis=1, dtype=float)
@@ -441,6 +451,8 @@ class HistoricalDataset:
         units, cost = self.learning.budget_units, self.learning.step_cost
         to_unit = units / budget
         pay, gmv = rows["pay"] * to_unit, rows["gmv"] * to_unit
+        if self.learning.gmv == "calibrated":
+            gmv = roi * pay / rows["k"].astype(float) * week.calibration[place]
         day_pay, day_gmv = rows["day_pay"] * to_unit, rows["day_gmv"] * to_unit
         # Money is in units already, so a form that divides by the budget divides by one of them.
         action = (rows["k"].astype(np.float32) - (K_HIGH + K_LOW) / 2) / ((K_HIGH - K_LOW) / 2)

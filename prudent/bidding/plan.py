@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from prudent.algorithms import ALGORITHMS
 from prudent.bidding.assignment import Assignment
+from prudent.bidding.dataset import GMVLabel
 from prudent.bidding.policies import GREEDY
 from prudent.bidding.world import preset as world_preset
 from prudent.bidding.world import world_hash
@@ -68,6 +69,7 @@ class Plan:
     assignment: Literal["switchback", "weekly"] = "switchback"
     deployed: Literal["sampled", "greedy"] = "sampled"
     form: FormName = "deficit"
+    gmv: GMVLabel = "realised"
     multiplier_scope: Literal["global", "group", "advertiser"] = "global"
     # Of an advertiser's own multiplier, per unit of cost measured in a week.
     advertiser_rate: Positive = 0.3

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import tyro
 
 from prudent.backend import usable_cores
+from prudent.bidding.dataset import GMVLabel
 from prudent.bidding.engines import EngineName
 from prudent.bidding.plan import Plan, make_plan
 from prudent.bidding.protocol import run_protocol
@@ -46,6 +47,9 @@ class RunOptions:
     """Stochastic policies, which the next update can learn from, or their modes."""
     form: FormName = "deficit"
     """Of the constraint; `ratio` is for cal and ucb."""
+    gmv: GMVLabel = "realised"
+    """In the costs learned from: what orders brought, or what was predicted for the wins, times
+    what the advertiser's orders of that week made of it. Metrics are always of the first."""
     multiplier_scope: Literal["global", "group", "advertiser"] = "global"
     """One multiplier, one for each category, or one for each advertiser, which then answers to its
     measured deficit once a week (cal and ucb)."""

@@ -354,3 +354,24 @@ def test_learners_see_the_track_record_that_controllers_bid_by(tmp_path):
     monday = week.rows["day_and_done"] & 7 == 0
     assert np.std(seen[monday]) > 0.05  # what the first week showed
     assert np.any(seen[monday] == 0.0)  # newcomers
+
+
+def test_calibrated_costs_by_hand(written):
+    """What was predicted for the wins, times what the advertiser's week made of it."""
+    realised = HistoricalDataset(written[0], [0])
+    calibrated = HistoricalDataset(written[0], [0], learning=Learning(gmv="calibrated"))
+    (week,) = calibrated.weeks
+    every = np.arange(len(week.rows))
+    found, usual = (h.read(week, every) for h in (calibrated, realised))
+    place, k = week.rows["place"], week.rows["k"].astype(float)
+    pay, gmv = (week.rows[name].astype(float) for name in ("pay", "gmv"))
+    log_roi, budget = week.facts[:, :2].T
+    for one in np.unique(place)[:5]:
+        mine, roi = place == one, np.exp(log_roi[one])
+        prior = 0.5 * roi * budget[one]
+        ratio = (gmv[mine].sum() + prior) / (roi * (pay / k)[mine].sum() + prior)
+        expected = 10.0 * pay[mine] / budget[one] * (1.0 - ratio / k[mine])
+        np.testing.assert_allclose(found.cost[mine], expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(found.accrued, usual.accrued)  # what happened stays
+    np.testing.assert_array_equal(found.observation, usual.observation)
+    assert found.cost.std() < 0.5 * usual.cost.std()
