@@ -36,6 +36,7 @@ from prudent.bidding.schema import (
     week_folder,
 )
 from prudent.bidding.shards import read_table
+from prudent.constraints import FORMS
 from prudent.files import checksum, replacing, to_json, write_all, write_atomically
 
 PACKED = np.dtype(
@@ -206,11 +207,6 @@ def is_fresh(path: Path, about: Path, source: str) -> bool:
 StepCost = Callable[[Any, Any, Any, Any], Any]
 
 
-def deficit(pay: Any, gmv: Any, roi: Any, budget: Any) -> Any:
-    """What is missing to the target, as a share of the budget."""
-    return (roi * pay - gmv) / (roi * budget)
-
-
 # What a row's cost counts as GMV: what its orders brought, which is nothing for most rows and much
 # for a few; or what was predicted for its wins, times what the advertiser's orders of the week made
 # of such predictions. The second has the same mean as far as that holds, and hardly any noise.
@@ -224,7 +220,7 @@ class Learning:
     """
 
     budget_units: float = 10.0
-    step_cost: StepCost = deficit
+    step_cost: StepCost = FORMS["deficit"].step_cost
     gmv: GMVLabel = "realised"
 
 

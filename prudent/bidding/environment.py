@@ -6,8 +6,8 @@ day is at most 0 where the target is met. The week's ledger and the track record
 day begins. An observation after the last record is of the end of the day.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
 
 import gymnasium
 import numpy as np
@@ -22,14 +22,8 @@ from prudent.bidding.population import Week, make_week
 from prudent.bidding.schema import DAYS, K_HIGH, K_LOW, OBSERVATION_SIZE
 from prudent.bidding.traffic import day_volume
 from prudent.bidding.world import preset
+from prudent.constraints import FORMS, FormName
 
-# Of pay and GMV, both as shares of what the target makes of the day's budget. The last two are the
-# same per step; they differ in what a learner compares their sum with (docs/bidding.md).
-COSTS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
-    "deficit": lambda pay, gmv: pay - gmv,
-    "ratio": lambda pay, gmv: -gmv,
-    "budget": lambda pay, gmv: -gmv,
-}
 ID = "Prudent/BiddingDay-v0"
 
 
@@ -103,7 +97,9 @@ def look(week: Week, days: Days) -> np.ndarray:
     return observe(advertiser, days.records.moment(days.day), account)
 
 
-def bid(week: Week, days: Days, k: np.ndarray, form: str, generator: np.random.Generator) -> Step:
+def bid(
+    week: Week, days: Days, k: np.ndarray, form: FormName, generator: np.random.Generator
+) -> Step:
     """One record of each day is bid on; accounts are changed."""
     executed_k = executed(k)
     budget = week.budget[days.slot]
@@ -122,7 +118,8 @@ def bid(week: Week, days: Days, k: np.ndarray, form: str, generator: np.random.G
     if week.world.delay_hours:
         days.pending[np.arange(len(k)), outcome.seen] += outcome.gmv
     reward = outcome.pay / budget
-    cost = COSTS[form](reward, outcome.gmv / (np.exp(roi) * budget))
+    # Both as shares of what the target makes of the day's budget, so target and budget are 1.
+    cost = FORMS[form].step_cost(reward, outcome.gmv / (np.exp(roi) * budget), 1.0, 1.0)
     spent = days.pay >= week.world.spent_share * budget
     return Step(outcome, executed_k, reward, cost, spent | (days.t >= days.volume))
 
@@ -141,10 +138,10 @@ def report(days: Days, step: Step) -> dict[str, np.ndarray]:
     }
 
 
-def checked_form(form: str) -> str:
-    if form not in COSTS:
-        raise ValueError(f"no cost named {form!r}; there is: {', '.join(COSTS)}")
-    return form
+def checked_form(form: str) -> FormName:
+    if form not in FORMS:
+        raise ValueError(f"no cost named {form!r}; there is: {', '.join(FORMS)}")
+    return cast("FormName", form)
 
 
 class OCPMEnv(gymnasium.Env[np.ndarray, np.ndarray]):

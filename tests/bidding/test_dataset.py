@@ -306,8 +306,6 @@ def test_an_unfinished_week_and_an_unknown_strategy_are_refused(data):
 
 
 def test_costs_follow_the_form(written):
-    from prudent.bidding.dataset import deficit
-
     base = HistoricalDataset(written[0], [0])
     other = HistoricalDataset(
         written[0], [0], learning=Learning(5.0, lambda pay, gmv, roi, budget: -gmv / roi)
@@ -315,6 +313,7 @@ def test_costs_follow_the_form(written):
     index = np.arange(50)
     one, two = (h.read(h.weeks[0], index) for h in (base, other))
     np.testing.assert_allclose(one.cost, one.reward + 2 * two.cost, atol=1e-5)
+    deficit = Learning().step_cost
     assert deficit(10.0, 50.0, 4.0, 100.0) == pytest.approx(-10 / 400)  # ROI 5, target 4: met
 
 

@@ -14,7 +14,6 @@ from prudent.bidding.day import (
     nothing_known,
     simulate_day,
 )
-from prudent.bidding.environment import COSTS
 from prudent.bidding.observation import Account, Advertiser, Moment, observe
 from prudent.bidding.policies import make_policy
 from prudent.bidding.population import make_week, usual_spend
@@ -30,6 +29,7 @@ from prudent.bidding.schema import (
 )
 from prudent.bidding.traffic import day_volume
 from prudent.bidding.world import PRESETS, stream
+from prudent.constraints import FORMS
 
 SMOKE = replace(PRESETS["smoke"], advertisers=200, block_size=200)
 # Predictions are right, budgets unlimited, prices the advertiser's own.
@@ -239,8 +239,8 @@ def test_calibrated_first_price_meets_the_target_over_k(k):
 def test_the_constraints_have_their_signs(k, sign):
     roi, _, pay, _, expected = sums(CALIBRATED, k)
     unit = roi * pay.mean()
-    deficit = COSTS["deficit"](roi * pay / unit, expected / unit)
-    ratio = COSTS["ratio"](pay, expected) / pay + roi
+    deficit = FORMS["deficit"].step_cost(roi * pay / unit, expected / unit, 1.0, 1.0)
+    ratio = FORMS["ratio"].step_cost(pay, expected, 1.0, 1.0) / pay + roi
     for value in (deficit.mean(), (ratio / roi).mean()):
         assert abs(value) < 0.002 if sign == 0 else sign * value > 0.05
 
