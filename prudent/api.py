@@ -323,7 +323,7 @@ def start_line(run: Run, folder: Path) -> str:
             f"(discounted by {run.config.cost_discount:g})"
         )
         if isinstance(run.config, DualConfig) and run.config.calibration == "episodes":
-            seen += ", calibrated by episodes" if run.budget else "; calibration has no effect on 0"
+            seen += ", calibrated by episodes"
     return (
         f"{run.algorithm} on {run.task}, preset {run.preset}, seed {run.seed}, {plan}\n"
         f"budget {run.budget:g} ({run.constraint.unit}, {run.horizon} steps), {seen}\n"

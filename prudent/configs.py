@@ -356,6 +356,11 @@ def check_dual(
             f"{config.recent_steps} recent steps never make a batch of {schedule.batch_size}; "
             "choose a larger recent_steps or a smaller batch_size"
         )
+    if config.calibration == "episodes" and run.budget == 0.0:
+        raise ValueError(
+            "calibration='episodes' moves the budget by multiples of itself, and the budget is 0; "
+            "choose calibration='none' or a budget above 0"
+        )
     if config.cost_bounds == "task" and run.least_cost is None and run.largest_cost is None:
         raise ValueError(
             f"cost_bounds='task' needs the range of {run.task}'s costs, which it does not declare; "

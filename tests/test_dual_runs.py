@@ -180,6 +180,8 @@ def test_bounds_of_what_is_to_come():
 def test_what_cannot_be_meant_is_refused(tmp_path):
     with pytest.raises(ValueError, match="7 recent steps never make a batch of 8"):
         orbit_run(dual_states="recent", recent_steps=7)
+    with pytest.raises(ValueError, match="the budget is 0; choose calibration='none'"):
+        prudent.train("cal", task="orbit", budget=0.0, calibration="episodes", out=tmp_path / "a")
     with pytest.raises(ValueError, match="needs the range of slack's costs"):
         small_run(SLACK, config=CALConfig(hidden=(4, 4), **BOUNDED))
     with pytest.raises(ValueError, match=r"the range of costs is \(1, 0\); the least and the"):

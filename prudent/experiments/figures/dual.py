@@ -1,6 +1,6 @@
 """Not in the paper: CAL's dual looking at the present policy, where episodes and replay disagree.
 
-Each option by itself, the two of preset `default`, all of them, and none.
+Each option by itself, the first two, all of them, and none.
 """
 
 from prudent.experiments.grid import Grid, Variant
