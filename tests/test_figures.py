@@ -13,6 +13,7 @@ from prudent.experiments import drawing
 from prudent.experiments.command import EXPERIMENTS
 from prudent.experiments.grid import expand
 from prudent.report.folders import collect
+from prudent.report.looks import COLOURS
 
 ROOT = Path(__file__).parents[1]
 FIGURES = tuple(name for name in EXPERIMENTS if name != "theory")
@@ -126,6 +127,20 @@ def test_half_of_the_cost_beside_the_budget(tmp_path):
     layout = module("thresholds").LAYOUT
     text = drawing.tables(drawing.by_task(collect([tmp_path]), layout), layout)
     assert f"| PPO | 1 | 30.0 (one seed) | 15.0 (one seed) | {BUDGET:g} |" in text
+
+
+def test_kinds_have_their_order_and_colours(tmp_path):
+    for options in ({}, {"dual_states": "recent"}, {"calibration": "episodes"}):
+        write(tmp_path, "cal", 0, cost=COST, **options)
+    figure = picture(tmp_path, "dual")
+    assert legend(figure) == ["none", "recent states", "calibrated", "budget"]
+    named = legend(figure)[:3]
+    colours = {
+        line.get_label(): line.get_color()
+        for line in figure.axes[0].get_lines()
+        if line.get_label() in named
+    }
+    assert list(colours.values()) == list(COLOURS[:3])
 
 
 def test_the_last_quarter_of_training_beside_the_budget(tmp_path):

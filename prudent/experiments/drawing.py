@@ -1,6 +1,7 @@
 """A figure in the paper's layout, and its numbers as a table, from the records of runs."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from prudent.experiments.layout import Layout, Panel, Place
 from prudent.files import write_atomically
 from prudent.report import figures
 from prudent.report.groups import evaluated, identity, settings_of
-from prudent.report.looks import looks_of
+from prudent.report.looks import COLOURS, MARKERS, Look, looks_of
 from prudent.report.records import GREEDY, Record, diagnostics_curve, training_costs
 from prudent.report.stored import Say, note
 from prudent.report.tables import final, final_table, with_interval
@@ -75,7 +76,15 @@ def by_task(records: Sequence[Record], layout: Layout) -> dict[str, list[Groups]
                     "give runs of one of them"
                 )
             line.append(record)
-    return {task: list(places.values()) for task, places in found.items()}
+    kinds = layout.kinds
+
+    def in_order(groups: Groups) -> Groups:
+        known = [label for label in kinds if label in groups]
+        return {label: groups[label] for label in dict.fromkeys([*known, *groups])}
+
+    return {
+        task: [in_order(groups) for groups in places.values()] for task, places in found.items()
+    }
 
 
 def difference(one: Record, other: Record) -> str:
@@ -105,6 +114,8 @@ def picture(labelled: Mapping[str, Sequence[Groups]], layout: Layout) -> Any:
     looks = looks_of(
         {label: runs for cell in cells.values() for label, runs in cell.groups.items()}
     )
+    for label, colour, marker in zip(layout.kinds, COLOURS, cycle(MARKERS), strict=False):
+        looks[label] = Look(colour, marker)
     figure, axes = plt.subplots(
         len(rows), across, figsize=size, squeeze=False, layout="constrained"
     )

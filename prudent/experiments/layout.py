@@ -25,6 +25,9 @@ class Layout(NamedTuple):
     label: Callable[[Run], str | None]  # of a run's line; None for runs that are none of its own
     place: Callable[[Run, Panel], Place]
     tables: tuple[Table, ...] = ("final",)
+    # Labels in this order, each in a colour of its own, where they are of different kinds and not
+    # degrees of one thing.
+    kinds: tuple[str, ...] = ()
 
     @property
     def needs_oracle(self) -> bool:

@@ -34,5 +34,9 @@ def options_of(run: Run) -> str | None:
 
 
 LAYOUT = Layout(
-    ("return", "cost", "training cost"), options_of, tasks_down, ("final", "last quarter")
+    ("return", "cost", "training cost"),
+    options_of,
+    tasks_down,
+    ("final", "last quarter"),
+    kinds=("none", *NAMES, "recent states + calibrated", "all three"),
 )
