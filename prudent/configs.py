@@ -54,7 +54,7 @@ class DualConfig:
     calibration_episodes: Annotated[Count, LATER] = 10
     """Episodes that this averages over, and that it waits for first."""
     calibration_limit: Annotated[Positive, LATER] = 10.0
-    """Farthest that it moves the budget, in multiples of the budget."""
+    """Farthest that it raises the budget, in multiples of the budget."""
     cost_bounds: Annotated[Literal["none", "task"], LATER] = "none"
     """Clip the cost critics' targets to what the task's range of costs allows."""
 

@@ -188,22 +188,32 @@ def follow(rule, state, costs, estimate):
 
 
 def test_calibration_waits_then_averages_the_measured_gap():
-    rule = to_episodes(budget=2.0, window=4, limit=10.0)
+    rule = to_episodes(budget=8.0, window=4, limit=10.0)
     state, shifts = follow(rule, rule.init(), [5.0] * 4, estimate=1.0)
     assert shifts == [0.0] * 4  # the first window is not counted
-    assert float(rule.budget(state)) == 2.0
+    assert float(rule.budget(state)) == 8.0
     state, shifts = follow(rule, state, [5.0] * 2, estimate=1.0)
     assert shifts == pytest.approx([1.0, 1.0 + 3.0 / 4])  # gap 4, a quarter of the way at a time
     state, shifts = follow(rule, state, [5.0] * 60, estimate=1.0)
-    assert float(rule.budget(state)) == pytest.approx(2.0 - 4.0, abs=1e-4)
+    assert float(rule.budget(state)) == pytest.approx(8.0 - 4.0, abs=1e-4)
 
 
 def test_calibration_is_bounded_and_comes_back_at_once():
     rule = to_episodes(budget=2.0, window=4, limit=1.5)
-    state, _ = follow(rule, rule.init(), [1000.0] * 40, estimate=1.0)
-    assert float(rule.budget(state)) == pytest.approx(2.0 - 3.0)
+    state, _ = follow(rule, rule.init(), [0.0] * 40, estimate=1000.0)
+    assert float(rule.budget(state)) == pytest.approx(2.0 + 3.0)
     _, shifts = follow(rule, state, [1.0] * 5, estimate=1.0)  # no gap any more
-    assert shifts == pytest.approx([3.0 * 0.75**n for n in range(1, 6)])
+    assert shifts == pytest.approx([-3.0 * 0.75**n for n in range(1, 6)])
+
+
+@pytest.mark.parametrize("budget", [2.0, -2.0])
+def test_calibration_never_asks_for_less_than_a_tenth(budget):
+    """No estimate of costs that are not negative can meet a budget below 0."""
+    rule = to_episodes(budget=budget, window=4, limit=1.5)
+    state, _ = follow(rule, rule.init(), [1000.0] * 40, estimate=1.0)
+    assert float(rule.budget(state)) == pytest.approx(budget - 1.8)
+    _, shifts = follow(rule, state, [1.0] * 2, estimate=1.0)
+    assert shifts == pytest.approx([1.8 * 0.75, 1.8 * 0.75**2])
 
 
 def test_calibration_does_not_wind_up_under_a_broken_budget():

@@ -269,7 +269,7 @@ def calibrated(state: dict[str, float], finished, budget: float, window: int, li
     seen, shift = state["episodes"] + episodes, state["shift"]
     if seen > window:
         shift = shift + min(1.0, episodes / window) * (gap - shift)
-        shift = min(max(shift, -limit * abs(budget)), limit * abs(budget))
+        shift = min(max(shift, -limit * abs(budget)), 0.9 * abs(budget))
     return {"shift": shift, "episodes": seen, "estimates": 0.0, "updates": 0}
 
 

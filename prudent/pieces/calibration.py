@@ -5,15 +5,17 @@ episodes cost, the multiplier holds the wrong number at d. What it is wrong by i
 time episodes end, with J their mean cost in the critics' unit and Q̄ the mean of Q̂ over the updates
 since the last ones ended,
 
-    b <- clip(b + min(1, n / W) (J - Q̄ - b), -L, L)      n episodes ended
+    b <- clip(b + min(1, n / W) (J - Q̄ - b), -L, 0.9 |d|)      n episodes ended
     effective budget = d - b
 
 In the long run Q̂ - (d - b) is J - d: the constraint on episodes. In the short run b rests and Q̂
 alone answers to a change of the policy, episodes before one is over. b averages a measured gap and
 does not sum violations: under a budget that cannot be kept, or far from it, it stays what the gap
-is. The first W episodes, of a policy and critics that know nothing, are not counted; L keeps an
-average of few and wild episodes from reaching far, and holds b itself, so that it comes back at
-once.
+is. The first W episodes, of a policy and critics that know nothing, are not counted; the bounds
+keep an average of few and wild episodes from reaching far, and hold b itself, so that it comes back
+at once. The lower one of the budget is not free: at rest J = d and Q̄ = d - b, and where costs are
+not negative no Q̄ can be, so a larger b is never right. It would ask for the impossible, and the
+policy would pay for it with all its reward.
 """
 
 from collections.abc import Callable
@@ -23,6 +25,8 @@ import jax
 import jax.numpy as jnp
 
 from prudent.pieces.types import Finished
+
+LARGEST_CUT = 0.9  # of the budget
 
 
 class CalibrationState(NamedTuple):
@@ -41,7 +45,7 @@ class Calibration(NamedTuple):
 
 def to_episodes(budget: float, window: int, limit: float) -> Calibration:
     """`window` is W in episodes, `limit` L in multiples of the budget."""
-    largest = limit * abs(budget)
+    least, largest = -limit * abs(budget), LARGEST_CUT * abs(budget)
 
     def init() -> CalibrationState:
         zero, none = jnp.zeros((), jnp.result_type(float)), jnp.zeros((), jnp.int32)
@@ -59,7 +63,7 @@ def to_episodes(budget: float, window: int, limit: float) -> Calibration:
         episodes = state.episodes + jnp.where(compared, new.episodes, 0).astype(jnp.int32)
         gap = new.mean_cost - state.estimates / jnp.maximum(state.updates, 1)
         share = jnp.minimum(1.0, new.episodes / window)
-        moved = jnp.clip(state.shift + share * (gap - state.shift), -largest, largest)
+        moved = jnp.clip(state.shift + share * (gap - state.shift), least, largest)
         counts = compared & (episodes > window)
         return CalibrationState(
             shift=jnp.where(counts, moved, state.shift).astype(state.shift.dtype),
