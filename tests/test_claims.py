@@ -98,6 +98,15 @@ CASES = {
         [("cal", {"gap": -FALLING})],
         [("cal", {"gap": FALLING})],
     ),
+    "CAL keeps its budget": ([("cal", {"cost": 8})], [("cal", {"cost": 12})]),
+    "CAL earns more than cvpo": (
+        [("cal", {"earned": 9}), ("cvpo", {"earned": 5})],
+        [("cal", {"earned": 5}), ("cvpo", {"earned": 9})],
+    ),
+    "CAL breaks its budget less often than sac-pid": (
+        [("cal", {"training": NARROW}), ("sac-pid", {"training": WIDE})],
+        [("cal", {"training": WIDE}), ("sac-pid", {"training": NARROW})],
+    ),
     "without conservatism CAL breaks its budget": (
         [("cal", {"conservatism": 0.0, "cost": 30})],
         [("cal", {"conservatism": 0.0, "cost": 3})],
@@ -189,6 +198,31 @@ def test_other_settings_are_not_taken_for_seeds(tmp_path):
         write(tmp_path, "sac-lag", seed, rate=1, cost=15.0 + noise(seed))
     write(tmp_path, "sac-lag", 0, rate=2, cost=-500.0)
     assert verdicts(tmp_path, "SAC-Lag costs more than its budget") == [HOLDS]
+
+
+def test_settings_are_compared_over_the_steps_that_both_have(tmp_path):
+    """CAL earns 9 in the first half and -99 in the second, which the baseline never reached."""
+    half = len(STEPS) // 2
+    earned = np.where(np.arange(len(STEPS)) <= half, 9.0, -99.0)
+    for seed in range(3):
+        write(tmp_path, "cal", seed, earned=earned + noise(seed))
+        folder = write(tmp_path, "cvpo", seed, earned=5.0 + noise(seed))
+        about = json.loads((folder / "run.json").read_text())
+        about["run"]["schedule"]["steps"] = int(STEPS[half])
+        (folder / "run.json").write_text(json.dumps(about))
+        lines = (folder / "progress.jsonl").read_text().splitlines(keepends=True)
+        (folder / "progress.jsonl").write_text("".join(lines[: half + 1]))
+    assert verdicts(tmp_path, "CAL earns more than cvpo") == [HOLDS]
+
+
+def test_options_that_the_paper_does_not_have_are_said_and_left_out(tmp_path):
+    for seed in range(3):
+        write(tmp_path, "cal", seed, cost=8.0 + noise(seed))
+        write(tmp_path, "cal", seed + 5, dual_states="recent", cost=99.0 + noise(seed))
+    said = []
+    runs = collect([tmp_path], said.append)
+    assert sorted(run.record.run["seed"] for run in runs) == [0, 1, 2]
+    assert said == ["3 run(s) with what the paper has not (dual_states=recent) left out"]
 
 
 def test_what_cannot_be_counted_is_said_and_left_out(tmp_path):

@@ -18,7 +18,7 @@ import numpy as np
 from scipy import stats
 
 from prudent.report import folders
-from prudent.report.groups import distinct, identity, settings_of
+from prudent.report.groups import UNSTORED, distinct, identity, settings_of
 from prudent.report.records import (
     GREEDY,
     Record,
@@ -87,7 +87,7 @@ class Claim(NamedTuple):
     statistic: str  # what the number is
     command: str  # that supplies the runs
     measure: Measure
-    tasks: tuple[str, ...] = ()  # only these; any if none are named
+    tasks: tuple[str, ...] = ALL_TASKS
     across: bool = False  # of all tasks together, not of each
 
 
@@ -100,15 +100,31 @@ class Finding(NamedTuple):
 
 
 def collect(paths: Iterable[Path], say: Say = note) -> list[Evidence]:
-    """The runs below these paths; what cannot be read or is not done is said and left out."""
+    """The runs below these paths; what cannot be read, is not done or is not the paper's method is
+    said and left out.
+    """
     whole: list[Record] = []
+    others: list[Record] = []
     for record in folders.collect(paths, say):
         reached, planned = steps_done(record), steps_planned(record)
         if planned is None or reached < planned:
             say(f"{record.folder}: {reached} steps of {planned or 0:.0f} are done; left out")
         else:
-            whole.append(record)
+            (others if options_of_ours(record) else whole).append(record)
+    if others:
+        options = dict.fromkeys(name for record in others for name in options_of_ours(record))
+        say(f"{len(others)} run(s) with what the paper has not ({', '.join(options)}) left out")
     return [Evidence(record, list(record.diagnostics)) for record in distinct(whole, say)]
+
+
+def options_of_ours(record: Record) -> list[str]:
+    """Those that the paper's algorithms do not have, such as `dual_states=recent`."""
+    found = settings_of(record)
+    return [
+        f"{name.rpartition('.')[2]}={found[name]}"
+        for name, without in UNSTORED.items()
+        if found.get(name, without) != without
+    ]
 
 
 def judge(claims: Sequence[Claim], runs: Sequence[Evidence]) -> list[Finding]:
@@ -119,12 +135,12 @@ def judge(claims: Sequence[Claim], runs: Sequence[Evidence]) -> list[Finding]:
 def judge_one(claim: Claim, runs: Sequence[Evidence]) -> list[Finding]:
     if claim.across:
         return [decide(claim, "all tasks", claim.measure(runs))]
-    tasks = sorted({run.task for run in runs if run.task in (claim.tasks or (run.task,))})
+    tasks = sorted({run.task for run in runs if run.task in claim.tasks})
     findings = [decide(claim, task, claim.measure(of_task(runs, task))) for task in tasks]
     known = [finding for finding in findings if finding.margin is not None]
     if known:
         return known
-    anywhere = ", ".join(claim.tasks) or "any task"
+    anywhere = "any task" if claim.tasks == ALL_TASKS else ", ".join(claim.tasks)
     return [Finding(claim, anywhere, UNKNOWN, None, findings[0].note if findings else "no runs")]
 
 
@@ -233,6 +249,12 @@ def spread_fallen(run: Evidence) -> float | None:
     return fallen(np.array([x["ensemble_spread"] for x in lines if "ensemble_spread" in x], float))
 
 
+def share_over(run: Evidence) -> float | None:
+    """Of the training episodes, those that broke the budget."""
+    costs = training_costs(run.record)
+    return float(np.mean(costs > run.record.run["budget"])) if len(costs) else None
+
+
 def boxes_shrink(run: Evidence) -> float | None:
     """Length of the first quarter's box of training costs beyond that of the last."""
     quarters = np.array_split(training_costs(run.record), 4)
@@ -255,6 +277,10 @@ def named(*algorithms: str, **values: float) -> Which:
     return matches
 
 
+def as_published(algorithm: str) -> Which:
+    return lambda run: run.algorithm == algorithm and run.record.run["preset"] == "paper"
+
+
 def of_one_setting(which: Which, runs: Iterable[Evidence]) -> list[Evidence]:
     """Of those that match, the runs of the settings that have most seeds."""
     sets: dict[object, list[Evidence]] = {}
@@ -275,11 +301,22 @@ def each(which: Which, number: Number, sign: float, runs: Sequence[Evidence]) ->
     return per_seed([sign * value for value in found])
 
 
+def cut(run: Evidence, last: int) -> Evidence:
+    """As it was after so many steps."""
+    progress = [line for line in run.record.progress if line["step"] <= last]
+    episodes = [line for line in run.record.episodes if line.get("step", 0) <= last]
+    return run._replace(record=run.record._replace(progress=progress, episodes=episodes))
+
+
 def against(
     larger: Which, smaller: Which, number: Number, runs: Sequence[Evidence]
 ) -> Margin | Lacking:
-    found = [numbers(runs, which, number) for which in (larger, smaller)]
-    return difference(*found) if all(found) else Lacking("no runs of both settings")
+    """Over the steps that all of them have."""
+    both = [of_one_setting(which, runs) for which in (larger, smaller)]
+    last = min((steps_done(run.record) for found in both for run in found), default=0)
+    values = [[number(cut(run, last)) for run in found] for found in both]
+    known = [[value for value in found if value is not None] for found in values]
+    return difference(*known) if all(known) else Lacking("no runs of both settings")
 
 
 def alike_but_for(setting: str, runs: Sequence[Evidence]) -> list[Evidence]:
@@ -365,6 +402,17 @@ def of_baseline(name: str) -> tuple[Claim, Claim]:
     )  # fmt: skip
 
 
+def cal_beyond(name: str) -> tuple[Claim, Claim]:
+    command = f"prudent experiment off-policy --algorithms cal {name}"
+    return (
+        Claim("4", f"CAL earns more than {name}", "mean return over the same steps, CAL minus it",
+              command, partial(against, named("cal"), as_published(name), mean_return)),
+        Claim("4", f"CAL breaks its budget less often than {name}",
+              "share of training episodes over it, CAL's subtracted",
+              command, partial(against, as_published(name), named("cal"), share_over)),
+    )  # fmt: skip
+
+
 K, C, E = "config.conservatism", "config.convexity", "config.cost_critics"
 RATIO = "schedule.updates_per_step"
 CLAIMS = (
@@ -390,6 +438,10 @@ CLAIMS = (
     Claim("3", "sparse cost is not overestimated early", "oracle minus estimate, first quarter",
           "prudent experiment convexification --tasks point-button2",
           partial(each, named("cal"), early_gap, -1.0), ("point-button2",)),
+    Claim("4", "CAL keeps its budget", "budget minus final test cost",
+          "prudent experiment off-policy --algorithms cal",
+          partial(each, named("cal"), excess, -1.0)),
+    *(claim for name in BASELINES for claim in cal_beyond(name)),
     Claim("5", "without conservatism CAL breaks its budget", "final test cost minus budget",
           "prudent experiment conservatism",
           partial(each, named("cal", conservatism=0.0), excess, 1.0),
