@@ -69,7 +69,7 @@ class Plan:
     assignment: Literal["switchback", "weekly"] = "switchback"
     deployed: Literal["sampled", "greedy"] = "sampled"
     form: FormName = "deficit"
-    gmv: GMVLabel = "realised"
+    gmv: GMVLabel = "calibrated"
     multiplier_scope: Literal["global", "group", "advertiser"] = "global"
     # Of an advertiser's own multiplier, per unit of cost measured in a week.
     advertiser_rate: Positive = 0.3

@@ -47,7 +47,7 @@ class RunOptions:
     """Stochastic policies, which the next update can learn from, or their modes."""
     form: FormName = "deficit"
     """Of the constraint; `ratio` is for cal and ucb."""
-    gmv: GMVLabel = "realised"
+    gmv: GMVLabel = "calibrated"
     """In the costs learned from: what orders brought, or what was predicted for the wins, times
     what the advertiser's orders of that week made of it. Metrics are always of the first."""
     multiplier_scope: Literal["global", "group", "advertiser"] = "global"
