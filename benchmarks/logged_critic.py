@@ -1,10 +1,11 @@
 """What a cost critic makes of a fixed bid, learned from a logged week it was not used in.
 
-    python benchmarks/logged_critic.py DATA --k 1.2
+    python benchmarks/logged_critic.py DATA --k 0.7 1.0 1.2 --gmv calibrated
 
-Fitted Q-evaluation of "always k" with the networks and the batches of `prudent bidding run`, once
-with critics that see k itself and once with the action in [-1, 1]. Printed are the estimates at the
-start of days after each quarter of the updates, and beside them what the logged days cost.
+Fitted Q-evaluation of "always k" with the networks and the batches of `prudent bidding run`; with
+`--sees k` critics see k itself instead of the action in [-1, 1]. Printed are the estimates at the
+start of days after each quarter of the updates. What days really cost with that k, `prudent bidding
+simulate --policy constant:K` tells (the mean deficit of its ledgers, in tenths of a budget).
 """
 
 import argparse
@@ -14,18 +15,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from prudent.bidding.dataset import HistoricalDataset
+from prudent.bidding.dataset import HistoricalDataset, Learning
 from prudent.bidding.schema import K_HIGH, K_LOW, OBSERVATION_SIZE
 from prudent.pieces.critics import Critic, CriticState, q_ensemble
 from prudent.pieces.networks import STYLES, adam
 from prudent.pieces.types import Spec
 
 DISCOUNT, BATCH, AT_ONCE, QUARTERS, DAYS = 0.999, 64, 250, 4, 4_000
+TARGET_RATE = 0.025  # 0.05 every second update
 
 
-def evaluated(
-    history: HistoricalDataset, k: float, units: str, target_rate: float, updates: int
-) -> list[float]:
+def evaluated(history: HistoricalDataset, k: float, sees: str, updates: int) -> list[float]:
     """At the starts of days, after each quarter."""
     spec = Spec(OBSERVATION_SIZE, 1, 0.0, (1.0,), (0.0,))
     critic: Critic = q_ensemble(
@@ -34,13 +34,13 @@ def evaluated(
         STYLES["silu-normal"],
         size=1,
         optimiser=adam(3e-4),
-        target_rate=target_rate,
+        target_rate=TARGET_RATE,
     )
     half, centre = (K_HIGH - K_LOW) / 2, (K_HIGH + K_LOW) / 2
     scale = history.scale()
 
     def seen(action):
-        return half * action + centre if units == "k" else action
+        return half * action + centre if sees == "k" else action
 
     def scaled(observation):
         near = (observation - scale.mean) / scale.deviation
@@ -74,19 +74,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("--week", type=int, default=0)
-    parser.add_argument("--k", type=float, default=1.2)
-    parser.add_argument("--target-rate", type=float, default=0.1)
+    parser.add_argument("--k", type=float, nargs="+", default=[1.2])
+    parser.add_argument("--gmv", choices=["realised", "calibrated"], default="calibrated")
+    parser.add_argument("--sees", choices=["k", "scaled"], default="scaled")
     parser.add_argument("--updates", type=int, default=20_000)
     options = parser.parse_args()
-    history = HistoricalDataset(options.data, [options.week])
-    (week,), (days,) = history.weeks, history.chosen
-    log_roi, budget = week.facts[week.segments.place[days], :2].T
-    due = np.exp(log_roi) * budget / history.learning.budget_units
-    cost = week.segments.pay[days] * np.exp(log_roi) - week.segments.gmv[days]
-    print(f"logged days: mean cost {np.mean(cost / due):.2f}")
-    for units in ("k", "[-1, 1]"):
-        found = evaluated(history, options.k, units, options.target_rate, options.updates)
-        print(f"always k = {options.k:g}, seen as {units}: {', '.join(f'{q:.2f}' for q in found)}")
+    learning = Learning(gmv=options.gmv)
+    history = HistoricalDataset(options.data, [options.week], learning=learning)
+    for k in options.k:
+        found = evaluated(history, k, options.sees, options.updates)
+        print(f"always k = {k:g}: {', '.join(f'{q:.2f}' for q in found)}", flush=True)
 
 
 if __name__ == "__main__":
