@@ -17,6 +17,7 @@ from safetensors.numpy import load_file
 from prudent.bidding import arms, dataset, plan, protocol, tables, world
 from prudent.bidding.dataset import HistoricalDataset
 from prudent.bidding.plan import CLONING, INCUMBENT, Plan, make_plan
+from prudent.bidding.schema import OBSERVATION_SIZE
 from prudent.bidding.shards import OracleFile, read_table
 from prudent.exported import load_exported
 
@@ -137,7 +138,7 @@ def test_modes_can_be_deployed_instead_of_samples(whole):
     from prudent.bidding.schema import View
 
     made = Plan.read(whole)
-    view = View(3, observations=np.zeros((3, 26), np.float32))
+    view = View(3, observations=np.zeros((3, OBSERVATION_SIZE), np.float32))
     generator = np.random.default_rng(0)
     sampled, greedy = (
         make_policy(plan.deployed_policy(whole, replace(made, deployed=how), "cal", 1))
@@ -260,7 +261,8 @@ def test_stopped_amid_updates_it_goes_on_from_the_checkpoint(whole, tmp_path, mo
     carry_out(folder, weeks=1)
     assert sizes[1:4] == [1, 1, 1]  # an example for its shape, then updates 65 and 66
     one, other = (plan.policy_file(f, "cal", 1) for f in (folder, whole))
-    assert load_exported(one)(np.ones(26)) == load_exported(other)(np.ones(26))
+    seen = np.ones(OBSERVATION_SIZE)
+    assert load_exported(one)(seen) == load_exported(other)(seen)
 
 
 @pytest.mark.parametrize(

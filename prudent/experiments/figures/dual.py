@@ -37,6 +37,6 @@ LAYOUT = Layout(
     ("return", "cost", "training cost"),
     options_of,
     tasks_down,
-    ("final", "last quarter"),
+    ("last quarter",),
     kinds=("none", *NAMES, "recent states + calibrated", "all three"),
 )
