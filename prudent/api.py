@@ -20,7 +20,7 @@ from prudent.tasks import TASKS
 from prudent.tasks.adapter import AdaptedEnv, describe_spaces, open_environment, probe
 from prudent.tasks.costs import Cost
 from prudent.tasks.custom import find_task
-from prudent.tasks.task import Task
+from prudent.tasks.task import Task, step_range
 from prudent.training.reporter import PACKAGES, SINKS, Reporter
 from prudent.training.stored import StoredRun, mark_of, read_stored
 
@@ -160,9 +160,9 @@ def make_run(algorithm: str, task: Task, preset: str, seed: int, chosen: Setting
 
 def used_cost_range(task: Task, config: Any) -> tuple[float | None, float | None]:
     """The finite ones of the task's bounds, where a setting makes use of them."""
-    if task.cost_range is None or getattr(config, "cost_bounds", "none") != "task":
+    if getattr(config, "cost_bounds", "none") != "task":
         return None, None
-    least, largest = task.cost_range
+    least, largest = step_range(task)
     return least if math.isfinite(least) else None, largest if math.isfinite(largest) else None
 
 
@@ -323,7 +323,7 @@ def start_line(run: Run, folder: Path) -> str:
             f"(discounted by {run.config.cost_discount:g})"
         )
         if isinstance(run.config, DualConfig) and run.config.calibration == "episodes":
-            seen += ", calibrated by episodes"
+            seen += ", calibrated by episodes" if run.budget else "; calibration has no effect on 0"
     return (
         f"{run.algorithm} on {run.task}, preset {run.preset}, seed {run.seed}, {plan}\n"
         f"budget {run.budget:g} ({run.constraint.unit}, {run.horizon} steps), {seen}\n"
@@ -339,7 +339,7 @@ def task_of(run: Run, env: Environment | None = None, cost: Cost | None = None) 
         "budget": run.budget,
         "horizon": run.horizon,
         "discounted": run.discounted,
-        "negative_costs": True,  # they were accepted when the run began
+        "negative_costs": run.budget < 0.0,  # which was accepted when the run began
     }
     if env is None and run.task not in TASKS and run.task not in gymnasium.registry:
         raise ValueError(

@@ -56,7 +56,8 @@ class DualConfig:
     calibration_limit: Annotated[Positive, LATER] = 10.0
     """Farthest that it raises the budget, in multiples of the budget."""
     cost_bounds: Annotated[Literal["none", "task"], LATER] = "none"
-    """Clip the cost critics' targets to what the task's range of costs allows."""
+    """Clip the cost critics' targets to what the task's range of costs allows. One that declares
+    none charges 0 or more."""
 
 
 @dataclass(frozen=True)
@@ -355,16 +356,6 @@ def check_dual(
         raise ValueError(
             f"{config.recent_steps} recent steps never make a batch of {schedule.batch_size}; "
             "choose a larger recent_steps or a smaller batch_size"
-        )
-    if config.calibration == "episodes" and run.budget == 0.0:
-        raise ValueError(
-            "calibration='episodes' moves the budget by multiples of itself, and the budget is 0; "
-            "choose calibration='none' or a budget above 0"
-        )
-    if config.cost_bounds == "task" and run.least_cost is None and run.largest_cost is None:
-        raise ValueError(
-            f"cost_bounds='task' needs the range of {run.task}'s costs, which it does not declare; "
-            "name it (cost_range=(LEAST, LARGEST), --cost-range LEAST LARGEST)"
         )
 
 

@@ -254,17 +254,36 @@ SMALL = {
 }  # fmt: skip
 
 
-def test_the_dual_of_ones_own_environment_looks_at_recent_steps(tmp_path, capsys):
-    short = {"env": Counting, "horizon": 10, "budget": 3.0, **SMALL}
-    prudent.train("sac-lag", out=tmp_path / "usual", **short)
-    assert "discounted by 0.99)\n" in capsys.readouterr().out
-    prudent.train("sac-lag", out=tmp_path / "calibrated", calibration="episodes", **short)
+def test_the_limit_of_ones_own_environment_is_meant_of_its_episodes(tmp_path, capsys):
+    short = {"env": Counting, "horizon": 10, **SMALL, "steps": 60, "calibration_episodes": 1}
+    prudent.train("sac-lag", budget=3.0, out=tmp_path / "three", **short)
     assert "discounted by 0.99), calibrated by episodes\n" in capsys.readouterr().out
-    for name, calibrated in (("usual", False), ("calibrated", True)):
-        config = json.loads((tmp_path / name / "run.json").read_text())["run"]["config"]
-        assert config["dual_states"] == "recent"
+    prudent.train("sac-lag", budget=0.0, out=tmp_path / "none", **short)
+    assert "discounted by 0.99); calibration has no effect on 0\n" in capsys.readouterr().out
+    moved = {}
+    for name in ("three", "none"):
+        run = json.loads((tmp_path / name / "run.json").read_text())["run"]
+        assert run["config"]["dual_states"] == "recent"
+        assert run["config"]["calibration"] == "episodes"
+        assert (run["config"]["cost_bounds"], run["least_cost"]) == ("task", 0.0)
         progress = (tmp_path / name / "progress.jsonl").read_text().splitlines()
-        assert ("effective_budget" in json.loads(progress[-1])["training"]) == calibrated
+        moved[name] = json.loads(progress[-1])["training"]["effective_budget"]
+    assert moved["three"] != pytest.approx(2.86854, abs=1e-3)
+    assert moved["none"] == 0.0
+
+
+def test_negative_costs_have_to_be_said(tmp_path):
+    """Of an environment of one's own, whose estimates are otherwise kept at 0 or above."""
+
+    def refund(observation, action, reward, terminated, truncated, info):
+        return -0.5
+
+    short = {"env": Counting, "horizon": 10, "cost": refund, "budget": 3.0, **SMALL}
+    with pytest.raises(ValueError, match=r"a step cost -0\.5, but .* at least 0; declare"):
+        prudent.train("cal", out=tmp_path / "unsaid", **short)
+    prudent.train("cal", out=tmp_path / "said", negative_costs=True, **short)
+    said = json.loads((tmp_path / "said" / "run.json").read_text())["run"]
+    assert "least_cost" not in said
 
 
 def test_an_environment_of_ones_own_from_python(tmp_path, capsys):

@@ -128,7 +128,7 @@ def task_of_exported(about: Mapping[str, str], accounting: Accounting, where: Wh
         "budget": accounting.constraint.budget,
         "horizon": accounting.horizon,
         "discounted": accounting.constraint.discounted,
-        "negative_costs": True,  # the bounds of an episode's cost say whether they can be
+        "negative_costs": accounting.constraint.budget < 0.0,
     }
     cost = recorded_key(about["cost"]) if where.cost is None else where.cost
     if isinstance(named, str):

@@ -1,5 +1,7 @@
 """Bidding for advertisers, a day at a time; the simulator is `prudent.bidding`."""
 
+import math
+
 import gymnasium
 
 from prudent.constraints import Constraint
@@ -20,4 +22,5 @@ BIDDING = Task(
     horizon=MOST_RECORDS,
     constraint=Constraint(0.0, discounted=False),
     summary="spend an advertiser's budget and meet its target ROI (costs can be negative)",
+    cost_range=(-math.inf, 1.0),  # no more than the budget can be paid, sales have no bound
 )

@@ -78,7 +78,7 @@ def find_task(
         summary="" if cost is None else f"the cost is {cost_name(cost)}",
         cost_source=cost_name(cost),
         shared=source.shared,
-        cost_range=cost_range,
+        cost_range=(-math.inf, math.inf) if cost_range is None and negative_costs else cost_range,
     )
 
 

@@ -50,7 +50,7 @@ class Task:
     cost_source: str = 'info["cost"]'
     # `make` hands out one environment again and again. It is its owner's: nobody else closes it.
     shared: bool = False
-    # Least and largest cost of a step, which may be infinite; None where nobody knows.
+    # Least and largest cost of a step, which may be infinite; see `step_range` where nobody says.
     cost_range: tuple[float, float] | None = None
 
 

@@ -157,9 +157,9 @@ def check_cost_range(run: Run, cost: float) -> None:
     for bound, wrong in ((run.least_cost, -1.0), (run.largest_cost, 1.0)):
         if bound is not None and wrong * (cost - bound) > 1e-6 * max(1.0, abs(bound)):
             raise ValueError(
-                f"{run.task}: a step cost {cost:g}, outside its declared range (cost_range; "
-                f"{'at most' if wrong > 0 else 'at least'} {bound:g}); declare a wider one, "
-                "or train with cost_bounds='none'"
+                f"{run.task}: a step cost {cost:g}, but its costs are "
+                f"{'at most' if wrong > 0 else 'at least'} {bound:g}; declare what they are "
+                "(cost_range, --cost-range), or train with cost_bounds='none'"
             )
 
 
