@@ -150,8 +150,10 @@ def test_the_last_quarter_of_training_beside_the_budget(tmp_path):
         write(tmp_path, "cal", seed, cost=COST, training=training, **options)
     layout = module("dual").LAYOUT
     text = drawing.tables(drawing.by_task(collect([tmp_path]), layout), layout)
-    # Seeds of 8 and 12: mean 10, half width 12.706 * 2, cut at 0. Episodes 7, 9, 11, 13.
-    assert f"| recent states | 2 | {BUDGET:g} | 10.0 [0.0, 35.4] | 50% | " in text
+    # Seeds of 8 and 12: mean 10, half width 12.706 * 2, cut at 0. Episodes 7, 9, 11, 13. The last
+    # ten of COST are 15.5 to 20 in steps of 0.5, of both seeds; they return 0.
+    row = f"| recent states | 2 | {BUDGET:g} | 10.0 [0.0, 35.4] | 50% "
+    assert row + "| 17.8 [17.8, 17.8] | 0.0 [0.0, 0.0] |" in text
 
 
 def test_the_command_draws_what_is_there_and_the_same_bytes_again(tmp_path, monkeypatch, capsys):

@@ -503,6 +503,10 @@ def test_what_the_environments_of_a_task_share_is_not_guessed_from_names():
     own = find_task("drone-velocity", foreign.make, budget=1.0, horizon=10)
     entry = ALGORITHMS["cal"]
     assert list(entry.presets(own)) == ["default"]
-    assert set(entry.presets(own)["default"]) == {"dual_states", "calibration", "cost_bounds"}
+    assert entry.presets(own)["default"] == {
+        "dual_states": "recent",
+        "calibration": "episodes",
+        "cost_bounds": "task",
+    }
     ours = replace(own, name="car-park")
     assert ours.family == "other"

@@ -185,8 +185,8 @@ def last_quarter_table(groups: Mapping[str, Sequence[Record]]) -> str:
     """What the training episodes cost in the end, of which the limit is meant to hold."""
     rows = [
         "| options | seeds | budget | cost of training episodes, last quarter | over budget "
-        "| final test return |",
-        "|---|---|---|---|---|---|",
+        "| final test cost | final test return |",
+        "|---|---|---|---|---|---|---|",
     ]
     for label, records in groups.items():
         budget = records[0].run["budget"]
@@ -195,6 +195,7 @@ def last_quarter_table(groups: Mapping[str, Sequence[Record]]) -> str:
         over = np.mean([np.mean(part > budget) for part in costs if len(part)] or [np.nan])
         cells = [label, str(len(records)), f"{budget:g}"]
         cells += [with_interval(mean, cost_interval), f"{over:.0%}"]
+        cells += [with_interval(final(records, "cost", GREEDY), cost_interval)]
         cells += [with_interval(final(records, "return", GREEDY))]
         rows.append("| " + " | ".join(cells) + " |")
     return "\n".join(rows)

@@ -27,6 +27,7 @@ from prudent.report.records import (
     training_costs,
 )
 from prudent.report.stored import Entry, Say, note
+from prudent.report.tables import share_over_budget
 from prudent.statistics import (
     FEWEST_SEEDS,
     LEVEL,
@@ -249,12 +250,6 @@ def spread_fallen(run: Evidence) -> float | None:
     return fallen(np.array([x["ensemble_spread"] for x in lines if "ensemble_spread" in x], float))
 
 
-def share_over(run: Evidence) -> float | None:
-    """Of the training episodes, those that broke the budget."""
-    costs = training_costs(run.record)
-    return float(np.mean(costs > run.record.run["budget"])) if len(costs) else None
-
-
 def boxes_shrink(run: Evidence) -> float | None:
     """Length of the first quarter's box of training costs beyond that of the last."""
     quarters = np.array_split(training_costs(run.record), 4)
@@ -409,7 +404,8 @@ def cal_beyond(name: str) -> tuple[Claim, Claim]:
               command, partial(against, named("cal"), as_published(name), mean_return)),
         Claim("4", f"CAL breaks its budget less often than {name}",
               "share of training episodes over it, CAL's subtracted",
-              command, partial(against, as_published(name), named("cal"), share_over)),
+              command, partial(against, as_published(name), named("cal"),
+                               lambda run: share_over_budget(run.record))),
     )  # fmt: skip
 
 
