@@ -154,6 +154,7 @@ def make_run(algorithm: str, task: Task, preset: str, seed: int, chosen: Setting
             cost_source=task.cost_source,
             least_cost=least,
             largest_cost=largest,
+            cost_range=given_cost_range(task),
         )
     )
 
@@ -162,8 +163,18 @@ def used_cost_range(task: Task, config: Any) -> tuple[float | None, float | None
     """The finite ones of the task's bounds, where a setting makes use of them."""
     if getattr(config, "cost_bounds", "none") != "task":
         return None, None
-    least, largest = step_range(task)
-    return least if math.isfinite(least) else None, largest if math.isfinite(largest) else None
+    return finite_only(step_range(task))
+
+
+def given_cost_range(task: Task) -> tuple[float | None, float | None] | None:
+    """The range of a step's cost where it is not the task's own, to be stored with the run."""
+    own = TASKS[task.name].cost_range if task.name in TASKS else None
+    return None if task.cost_range in (None, own) else finite_only(step_range(task))
+
+
+def finite_only(bounds: tuple[float, float]) -> tuple[float | None, float | None]:
+    least, largest = (bound if math.isfinite(bound) else None for bound in bounds)
+    return least, largest
 
 
 def default_folder(run: Run, runs: Path = Path("runs")) -> Path:
@@ -340,6 +351,7 @@ def task_of(run: Run, env: Environment | None = None, cost: Cost | None = None) 
         "horizon": run.horizon,
         "discounted": run.discounted,
         "negative_costs": run.budget < 0.0,  # which was accepted when the run began
+        "cost_range": run.step_range(),
     }
     if env is None and run.task not in TASKS and run.task not in gymnasium.registry:
         raise ValueError(
@@ -349,9 +361,9 @@ def task_of(run: Run, env: Environment | None = None, cost: Cost | None = None) 
         )
     if cost is None:
         cost = recorded_key(run.cost_source)
-    if isinstance(env, str):
-        return find_task(env, None, cost=cost, **limits)
-    return find_task(run.task, env, cost=cost, **limits)
+    if env is None or isinstance(env, str):
+        return find_task(env or run.task, None, cost=cost, **limits)
+    return find_task(environment_name(env), env, cost=cost, **limits)
 
 
 def recorded_key(cost_source: str) -> str | None:
@@ -380,6 +392,14 @@ def check_same_environment(environment: AdaptedEnv, stored: StoredRun) -> None:
                 f"{environment.name} is not the run's environment: {name.replace('_', ' ')} is "
                 f"{value}, in the run it was {spec[name]}"
             )
+
+
+def check_same_task(task: Task, stored: StoredRun) -> None:
+    environment = open_environment(task)
+    try:
+        check_same_environment(environment, stored)
+    finally:
+        environment.close()
 
 
 def load(folder: str | Path, *, step: int | None = None) -> "Policy":
@@ -414,11 +434,7 @@ def export(
     policy = load(folder, step=step)
     stored = read_stored(Path(folder))
     if env is not None:
-        environment = open_environment(task_of(stored.run, env))
-        try:
-            check_same_environment(environment, stored)
-        finally:
-            environment.close()
+        check_same_task(task_of(stored.run, env), stored)
     return export_policy(policy, stored.run, Path(path))
 
 
@@ -449,6 +465,7 @@ def evaluate(
 
     if video is not None:
         check_video_path(Path(video))
+    check_same_task(task, stored)
     results = evaluate_policy(policy, stored.run, task, episodes, seed)
     if video is not None:
         film(policy, stored.run, task, Path(video), results)

@@ -6,6 +6,7 @@ JAX is imported only by what computes; `--help` and `list` stay quick.
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
@@ -506,5 +507,6 @@ def main() -> None:
             raise
         if code == 1:
             sys.exit(last_words(error))
-        print(traceback.format_exc() if debug else last_words(error), file=sys.stderr)
+        with suppress(OSError):  # nobody may be listening; the code is not lost for that
+            print(traceback.format_exc() if debug else last_words(error), file=sys.stderr)
         sys.exit(code)

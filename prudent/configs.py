@@ -6,6 +6,7 @@ extend each other to share fields, and hold nothing but fields. Nothing here imp
 
 import hashlib
 import json
+import math
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Literal
 
@@ -269,6 +270,9 @@ class Run:
     least_cost: Annotated[Finite | None, LATER] = None
     """Of a step, where the task declares it and a setting uses it (`cost_bounds`)."""
     largest_cost: Annotated[Finite | None, LATER] = None
+    cost_range: Annotated[tuple[Finite | None, Finite | None] | None, LATER] = None
+    """What whoever trained said that a step can cost (None in it: without bound), if anything;
+    evaluation and certification of the run go by it again."""
 
     @property
     def constraint(self) -> Constraint:
@@ -277,6 +281,13 @@ class Run:
     def critic_budget(self) -> float:
         """The budget in the unit the cost critics estimate."""
         return self.constraint.critic_budget(self.config.cost_discount, self.horizon)
+
+    def step_range(self) -> tuple[float, float] | None:
+        """`cost_range` as a task has it."""
+        if self.cost_range is None:
+            return None
+        least, largest = self.cost_range
+        return -math.inf if least is None else least, math.inf if largest is None else largest
 
     def cost_ahead(self) -> tuple[float | None, float | None]:
         """Least and largest discounted cost that a step and those after it can have."""

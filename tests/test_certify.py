@@ -1,5 +1,6 @@
 """A limit is proven or refuted, and wrongly so no more often than was agreed."""
 
+import importlib
 import json
 import os
 import signal
@@ -20,6 +21,7 @@ import prudent
 from prudent.certification import certifying, subject
 from prudent.certification.betting import fewest_to_prove, lower_bound, upper_bound
 from prudent.certification.claims import Interval, claims, no_evidence, verdict, weigh
+from prudent.certification.command import described as shown_by_certify
 from prudent.constraints import Constraint
 from prudent.exported import write_exported
 from prudent.statistics import cost_interval, mean_interval
@@ -169,6 +171,33 @@ class Leaving(Toll):
 class Alike(Toll):
     def step(self, action):
         return (*super().step(numpy.ones(1))[:4], {"cost": 1.0})
+
+class Dearer(Toll):
+    def step(self, action):
+        return (*super().step(action)[:4], {"cost": 2.0 * (self.time == 1)})
+
+class Whole(Toll):
+    # Begins with whole numbers and goes on with fractions.
+    def reset(self, **options):
+        super().reset(**options)
+        return numpy.zeros(2, int), {}
+    def step(self, action):
+        _, *rest, info = super().step(action)
+        return (numpy.full(2, 0.9, numpy.float32), *rest, {"cost": float(action[0] > 0.5)})
+
+class Priceless(Toll):
+    def step(self, action):
+        return (*super().step(action)[:1], numpy.inf, False, self.time == 10, {"cost": 0.0})
+
+class OfItsOwn(Toll):
+    def reset(self, **options):
+        super().reset(**options)
+        return numpy.random.default_rng().random(2).astype(numpy.float32), {}
+
+class Stuck(Toll):
+    def close(self):
+        if hasattr(self, "time"):
+            raise OSError("the door is stuck")
 """
 
 
@@ -311,6 +340,13 @@ REFUSED = [
     ({"out": "here.png"}, "a certificate is JSON, name it here.json"),
     ({"out": "toll.json"}, "which is no certificate; it is not overwritten"),
     ({"out": "nowhere/c.json"}, "there is no folder nowhere"),
+    ({"confidence": "0.95"}, "--confidence is '0.95'; it must be a number"),
+    ({"budget": True}, "--budget is True; it must be a number or None"),
+    ({"seed": 1.5}, "--seed is 1.5; it must be a whole number or None"),
+    ({"max_episodes": 10.5}, "--max-episodes is 10.5; it must be a whole number"),
+    ({"max_cost": 1e9, "budget": 1e-9}, "--budget leaves a part of 1e-18 of what is possible"),
+    ({"share": 1e-17}, "--share leaves a part of 1 of what is possible"),
+    ({"env": "toll:Priceless"}, "step 1 of the episode with reset seed .* has reward inf"),
 ]
 
 
@@ -318,6 +354,11 @@ REFUSED = [
 def test_what_cannot_be_is_refused(here, options, message):
     with pytest.raises(ValueError, match=message):
         certify(toll_policy(here / "policy", 0.5), **options)
+
+
+def test_where_nothing_can_be_written_nothing_is_played(here):
+    with pytest.raises(OSError, match=r"/proc/c.json cannot be written"):
+        certify(toll_policy(here / "policy", 0.5), out="/proc/c.json", env="toll:Leaving")
 
 
 def test_one_episode_and_hardly_any_doubt(here):
@@ -394,15 +435,24 @@ def test_a_task_that_says_what_a_step_costs():
 
 def test_where_every_episode_starts_alike_actions_are_sampled(monkeypatch):
     """An old run on orbit, as if orbit always began in the same place."""
-    alike = replace(TASKS["orbit"], deterministic_reset=True)
+    alike = replace(TASKS["orbit"], deterministic_reset=True, make=always_the_same_orbit)
     monkeypatch.setattr(subject, "task_of", lambda *_: alike)
     found = prudent.certify(OLD / "sac-lag", max_cost=20.0, max_episodes=3, seed=5)
     assert found["actions"] == "sampled"
+    assert len({*found["returns"]}) == 3  # the noise is each episode's own
     assert found["environment"]["deterministic_reset"]
     assert found["policy"]["from"] == "run"
     monkeypatch.setattr(certifying.np.random, "default_rng", lambda seed: Fixed())
     other = prudent.certify(OLD / "sac-lag", max_cost=20.0, max_episodes=3, seed=5)
     assert other["costs"] != found["costs"]  # the same starts, but other noise
+    assert other["identical_episodes"]
+
+
+def always_the_same_orbit(**options):
+    env = TASKS["orbit"].make(**options)
+    reset = env.reset
+    env.reset = lambda seed=None: reset(seed=7)
+    return env
 
 
 class Fixed:
@@ -435,3 +485,129 @@ def test_an_interval_of_costs_stops_at_zero():
     assert described(episodes, small_run(task), task)["return_interval"] == (low, high)
     below = replace(small_run(task), budget=-1.0)  # which only negative costs can keep
     assert described(episodes, below, task)["cost_interval"] == (low, high)
+
+
+def test_numbers_of_numpy_are_numbers(here):
+    path = toll_policy(here / "policy", 0.2)
+    numbers = {"budget": np.float32(5), "seed": np.int64(1), "max_episodes": np.int64(900)}
+    found = certify(path, out=here / "c.json", share=np.float32(0.5), **numbers)
+    assert found == certify(path, budget=5.0, share=0.5, max_episodes=900)
+    assert json.loads((here / "c.json").read_text())["costs"] == found["costs"]
+
+
+def test_the_statement_is_what_was_asked(here):
+    path = toll_policy(here / "policy", 0.2)
+    asked = {"budget": 5.0000001, "share": 0.1234567, "confidence": 1 - 2**-50}
+    said = certify(path, max_episodes=1, **asked)["statement"]
+    assert "is at most 5.0000001 and at least 0.1234567 of all episodes" in said
+    assert f"with confidence {1 - 2**-50!r}" in said
+
+
+def test_the_policy_sees_what_the_environment_shows(here):
+    """Its first observation is of whole numbers, the others are not."""
+    path = here / "policy.safetensors"
+    arrays = {
+        "layers/0/weight": np.full((2, 1), 2.0, np.float32),
+        "layers/0/bias": np.full(1, -1.0, np.float32),  # above 0 where 0.9 is seen
+        "action/scale": np.full(1, 0.5, np.float32),
+        "action/centre": np.full(1, 0.5, np.float32),
+    }
+    exported = prudent.load_exported(toll_policy(path, 0.2))
+    spaces = {
+        "observation_shape": [2], "action_shape": [1], "action_dtype": "float32",
+        "action_low": [0.0], "action_high": [1.0],
+    }  # fmt: skip
+    facts = {name: text for name, text in exported.about.items() if name != "checksum"}
+    write_exported(path, arrays, facts, spaces)
+    found = certify(path, env="toll:Whole", max_episodes=5)
+    assert found["costs"] == [9.0] * 5
+
+
+def test_a_range_that_a_step_leaves_proves_nothing(here):
+    """Though the sum of the episode would be within what follows from it."""
+    path = toll_policy(here / "policy", 0.2, cost_range="0.0 1.0")
+    assert certify(path, max_cost=None)["bound"]["source"].startswith("a step costs 0 to 1")
+    with pytest.raises(ValueError, match="toll:Dearer: a step cost 2, but its costs are at most 1"):
+        certify(path, env="toll:Dearer", max_cost=None)
+    assert certify(path, env="toll:Dearer", max_cost=10.0)["costs"][0] == 2.0
+    below = toll_policy(here / "below", 0.2, cost_range="-inf inf")
+    with pytest.raises(ValueError, match=r"what a step can cost at least.*--min-cost"):
+        certify(below)
+    assert certify(below, min_cost=-10.0)["bound"]["low"] == -10.0
+    broken = toll_policy(here / "broken", 0.2, cost_range="much")
+    with pytest.raises(ValueError, match="range of costs is 'much', not two numbers"):
+        certify(broken)
+
+
+def test_the_environment_in_the_certificate_is_the_one_that_was_played(here, monkeypatch):
+    path = toll_policy(here / "policy", 0.2)
+    monkeypatch.syspath_prepend(here)
+    alike = importlib.import_module("toll").Alike
+    assert certify(path, env=alike, max_episodes=1)["environment"]["task"] == "toll:Alike"
+    for name, follows in (("toll:Toll", True), ("toll:OfItsOwn", False)):
+        found = certify(path, env=name, max_episodes=1)
+        assert found["environment"]["follows_seed"] is follows
+        assert ("cannot be repeated" in shown_by_certify(found)) is not follows
+
+
+def test_an_environment_that_cannot_be_closed_loses_no_proof(here):
+    path = toll_policy(here / "policy", 0.2)
+    with pytest.warns(UserWarning, match="toll:Stuck could not be closed"):
+        assert certify(path, env="toll:Stuck")["verdict"] == "certified"
+
+
+def ends(words, **streams):
+    return subprocess.run(words, **{"capture_output": not streams, **streams}).returncode
+
+
+def test_nobody_listens(here):
+    """Neither the verdict's code nor the certificate hangs on somebody who reads."""
+    good = toll_policy(here / "good.safetensors", 0.2)
+    asked = (good, "--env", "toll:Toll", "--max-cost", 10, "--seed", 1)
+    with open("/dev/full", "w") as full:
+        assert ends(command(*asked, "--out", "a.json"), stderr=full) == 0
+        assert ends(command(here / "nothing", *asked[1:]), stderr=full) == 2
+        assert ends(command(*asked, "--out", "b.json"), stdout=full, stderr=full) == 2
+    shell = " ".join(map(str, command(*asked, "--out", "c.json")))
+    assert ends(["sh", "-c", f"({shell} 2>&1; echo $? > code) | head -1"]) == 0
+    assert (here / "code").read_text() in ("0\n", "2\n")  # by when the reader left
+    assert ends(["sh", "-c", f"{shell} >&-"], stderr=subprocess.DEVNULL) == 0
+    for name in "abc":
+        assert json.loads((here / f"{name}.json").read_text())["verdict"] == "certified"
+
+
+def test_nothing_of_anybodys_is_replaced(here):
+    good = toll_policy(here / "good.safetensors", 0.2)
+    asked = (good, "--env", "toll:Toll", "--max-cost", 10, "--seed", 1, "--max-episodes", 1)
+    (here / "photo.png").write_text("mine")
+    assert ends(command(*asked, "--out", "photo.json")) == 2
+    assert (here / "photo.png").read_text() == "mine"
+    assert not (here / "photo.json").exists()
+    for name in ("certificate", "certificate-2"):
+        assert ends(command(*asked)) == 3
+        assert (here / f"{name}.json").exists()
+        assert (here / f"{name}.png").exists()
+    assert ends(command(*asked, "--out", "certificate.json")) == 3
+
+
+def test_a_run_is_judged_by_the_costs_it_was_told_of(here, tmp_path):
+    folder = tmp_path / "run"
+    few = {"steps": 20, "warmup_steps": 20, "hidden": (4,), "evaluate_every": 20}
+    prudent.train(
+        "sac-lag", env="toll:Toll", budget=5.0, horizon=10, out=folder, negative_costs=True,
+        quiet=True, **few,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="what a step can cost at least"):
+        certify(folder)
+    exported = tmp_path / "policy.safetensors"
+    prudent.export(folder, exported, env="toll:Toll")
+    with pytest.raises(ValueError, match="what a step can cost at least"):
+        certify(exported)
+    low, _ = prudent.evaluate(folder, env="toll:Toll")["evaluation"]["cost_interval"]
+    assert np.isfinite(low)
+    with pytest.raises(ValueError, match="Pendulum-v1 is not the run's environment"):
+        prudent.evaluate(folder, env="Pendulum-v1")
+    with pytest.raises(ValueError, match="Pendulum-v1 is not the run's environment"):
+        certify(folder, env="Pendulum-v1", min_cost=0.0)
+    with pytest.raises(ValueError, match="with whose episodes the policy was trained"):
+        certify(folder, seed=0, min_cost=0.0)

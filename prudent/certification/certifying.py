@@ -5,9 +5,13 @@ import math
 import platform
 import secrets
 import sys
+import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import astuple, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,15 +31,32 @@ from prudent.certification.claims import (
 )
 from prudent.certification.subject import Bound, Subject, Where, bound_of, subject_of
 from prudent.files import read_regular, status_of, to_json, write_atomically, writing
+from prudent.settings import checked
 from prudent.tasks.adapter import AdaptedEnv, open_environment
 from prudent.tasks.costs import Cost
+from prudent.tasks.task import Task, check_step_cost
 from prudent.training.evaluate import episode_seed, run_episodes
 
 FORMAT = 1
 LARGEST = 2**30  # bytes of a certificate
+FINEST = 1e-9  # nearer to 0 or 1 nothing is asked
 ROUNDING = 1e-9  # of the width between the bounds, by which a sum of costs may miss them
 BETWEEN_POINTS = 1.05  # times as many episodes from one drawn interval to the next
 PACKAGES = ("prudent", "numpy", "gymnasium", "mujoco", "jax", "jaxlib", "onnxruntime")
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What `certify` may be handed that must be a number."""
+
+    budget: float | None
+    confidence: float
+    share: float | None
+    max_episodes: int
+    max_cost: float | None
+    min_cost: float | None
+    step: int | None
+    seed: int | None
 
 
 class Question(NamedTuple):
@@ -49,7 +70,7 @@ class Question(NamedTuple):
 
     def limits(self) -> list[float]:
         """Of the mean cost, as a part of what is possible; and of the share over the budget."""
-        low, high, _ = self.bound
+        low, high = self.bound[:2]
         mean = (self.budget - low) / (high - low)
         return [mean] if self.share is None else [mean, 1.0 - self.share]
 
@@ -64,13 +85,25 @@ class Point(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """Of so many episodes. What comes later is another one: Ctrl-C finds it whole."""
+    """Of so many episodes. What comes later is another one: Ctrl-C finds it whole.
 
-    costs: tuple[float, ...]
-    returns: tuple[float, ...]
+    They share their lists, of which the first `episodes` items are this one's.
+    """
+
+    episodes: int
+    all_costs: list[float]
+    all_returns: list[float]
     evidence: list[Evidence]  # of each claim
     points: tuple[Point, ...]
     verdict: Verdict = "undecided"
+
+    @property
+    def costs(self) -> list[float]:
+        return self.all_costs[: self.episodes]
+
+    @property
+    def returns(self) -> list[float]:
+        return self.all_returns[: self.episodes]
 
 
 Watch = Callable[[Question, Progress], object]
@@ -106,6 +139,10 @@ def certify(
     for `evaluate`. `seed` decides the episodes; by default it is drawn and recorded. `watch` is
     called after each episode.
     """
+    numbers = Numbers(budget, confidence, share, max_episodes, max_cost, min_cost, step, seed)
+    budget, confidence, share, max_episodes, max_cost, min_cost, step, seed = astuple(
+        checked(numbers)
+    )
     if out is not None:
         check_out(Path(out))
     subject = subject_of(Path(policy), budget, step, Where(task, env, cost))
@@ -114,21 +151,46 @@ def certify(
     question = checked_question(Question(limit, confidence, share, max_episodes, bound))
     seed = fresh_seed(seed, subject)
     progress, stopped = nothing_seen(question), False
-    environment = open_environment(subject.task)
-    try:
+    with environment_of(subject.task) as environment:
         subject.check(environment)
-        for progress in episodes(subject, environment, question, seed):
-            watch(question, progress)
-    except KeyboardInterrupt:
-        if not progress.costs:
-            raise
-        stopped = True  # what was proven by then holds: the proof may stop at any time
-    finally:
-        environment.close()
-    content = certificate(subject, question, measured(progress, question), seed, stopped)
+        follows = follows_seed(environment, seed)
+        try:
+            for progress in episodes(subject, environment, question, seed):
+                watch(question, progress)
+        except KeyboardInterrupt:
+            if not progress.episodes:
+                raise
+            stopped = True  # what was proven by then holds: the proof may stop at any time
+        progress = measured(progress, question)
+    content = certificate(subject, question, progress, seed, stopped)
+    content["environment"]["follows_seed"] = follows
     if out is not None:
         write_certificate(content, Path(out))
     return content
+
+
+@contextmanager
+def environment_of(task: Task) -> Iterator[AdaptedEnv]:
+    """For a proof, which is not lost if the environment cannot be closed after it."""
+    environment = open_environment(task)
+    try:
+        yield environment
+    except BaseException:
+        with suppress(Exception):
+            environment.close()
+        raise
+    try:
+        environment.close()
+    except Exception as error:
+        warnings.warn(f"{task.name} could not be closed ({error!r})", stacklevel=3)
+
+
+def follows_seed(environment: AdaptedEnv, seed: int) -> bool:
+    """Whether an episode's seed decides how it begins. Where it does not, the environment draws
+    from a generator of its own, and nobody can repeat its episodes or tell them from training's.
+    """
+    first, again = (environment.reset(episode_seed(seed, 0)) for _ in range(2))
+    return bool(np.array_equal(first, again))
 
 
 def write_certificate(content: dict[str, Any], path: Path) -> None:
@@ -136,7 +198,7 @@ def write_certificate(content: dict[str, Any], path: Path) -> None:
 
 
 def checked_question(question: Question) -> Question:
-    budget, confidence, share, max_episodes, (low, high, source) = question
+    budget, confidence, share, max_episodes, (low, high, source, _) = question
     if not (0.5 <= confidence < 1.0):
         raise ValueError(f"--confidence is {confidence}; it must be at least 0.5 and below 1")
     if share is not None and not 0.0 < share < 1.0:
@@ -158,6 +220,12 @@ def checked_question(question: Question) -> Question:
             f"--budget is {budget:g} and no episode can cost less than {low:g}: no number of "
             "episodes proves a mean of no more than that; allow a little"
         )
+    for option, limit in zip(("--budget", "--share"), question.limits(), strict=False):
+        if not FINEST < limit < 1.0 - FINEST:
+            raise ValueError(
+                f"{option} leaves a part of {limit:g} of what is possible, too near to 0 or 1 for "
+                "any number of episodes to prove anything"
+            )
     return question
 
 
@@ -176,7 +244,7 @@ def fresh_seed(seed: int | None, subject: Subject) -> int:
 
 
 def nothing_seen(question: Question) -> Progress:
-    return Progress((), (), [no_evidence() for _ in question.limits()], ())
+    return Progress(0, [], [], [no_evidence() for _ in question.limits()], ())
 
 
 def episodes(
@@ -185,14 +253,17 @@ def episodes(
     """After each episode what is known, up to the one that decides."""
     asked = claims(question.limits(), question.confidence)
     progress = nothing_seen(question)
+    costs, returns = progress.all_costs, progress.all_returns
     for index in range(question.max_episodes):
-        cost, gained = play(subject, environment, seed, index)
+        cost, gained = play(subject, environment, seed, index, question.bound)
         check_bound(cost, index, question.bound)
         numbers = claimed_numbers(np.array(cost), question)
         evidence = [weigh(*each) for each in zip(progress.evidence, asked, numbers, strict=True)]
-        costs, returns = (*progress.costs, cost), (*progress.returns, gained)
-        progress = Progress(costs, returns, evidence, progress.points, verdict(evidence))
-        if not progress.points or len(costs) >= BETWEEN_POINTS * progress.points[-1].episodes:
+        costs.append(cost)
+        returns.append(gained)
+        known = evidence, progress.points, verdict(evidence)
+        progress = Progress(index + 1, costs, returns, *known)
+        if not progress.points or index + 1 >= BETWEEN_POINTS * progress.points[-1].episodes:
             progress = measured(progress, question)
         yield progress
         if progress.verdict != "undecided":
@@ -201,9 +272,10 @@ def episodes(
 
 def measured(progress: Progress, question: Question) -> Progress:
     """With a point for the present."""
-    costs, points = np.array(progress.costs), progress.points
-    if points and points[-1].episodes == len(costs):
+    points = progress.points
+    if points and points[-1].episodes == progress.episodes:
         return progress
+    costs = np.array(progress.costs)
     asked = claims(question.limits(), question.confidence)
     before = points[-1].intervals if points else [Interval(0.0, 1.0) for _ in asked]
     seen = zip(before, claimed_numbers(costs, question), asked, progress.evidence, strict=True)
@@ -213,7 +285,9 @@ def measured(progress: Progress, question: Question) -> Progress:
     return progress._replace(points=(*points, now))
 
 
-def play(subject: Subject, environment: AdaptedEnv, seed: int, index: int) -> tuple[float, float]:
+def play(
+    subject: Subject, environment: AdaptedEnv, seed: int, index: int, bound: Bound
+) -> tuple[float, float]:
     """Cost and return of one episode, the cost counted as the task counts it."""
     draws = np.random.default_rng((seed, index))
 
@@ -221,15 +295,20 @@ def play(subject: Subject, environment: AdaptedEnv, seed: int, index: int) -> tu
         number = int(draws.integers(2**31)) if subject.samples else 0
         return environment.to_unit(subject.act(observations[0], number))[None]
 
+    def check_cost(cost: float) -> None:
+        hint = "or give the bounds of an episode (--max-cost, --min-cost)"
+        check_step_cost(environment.name, cost, bound.of_step, hint)
+
+    seeds = [episode_seed(seed, index)]
     try:
-        found = run_episodes(act, [environment], [episode_seed(seed, index)], subject.accounting)
+        found = run_episodes(act, [environment], seeds, subject.accounting, check_cost)
     except SystemExit as stop:  # whose code would be taken for a verdict
         raise RuntimeError(f"the environment asked to end the process (code {stop.code})") from None
     return float(found.costs[0]), float(found.returns[0])
 
 
 def check_bound(cost: float, index: int, bound: Bound) -> None:
-    low, high, source = bound
+    low, high, source, _ = bound
     slack = ROUNDING * (high - low)
     if low - slack <= cost <= high + slack:
         return
@@ -243,7 +322,7 @@ def check_bound(cost: float, index: int, bound: Bound) -> None:
 
 def claimed_numbers(costs: np.ndarray, question: Question) -> list[np.ndarray]:
     """Episodes as the claims see them: the cost between its bounds, and 1 if over the budget."""
-    low, high, _ = question.bound
+    low, high = question.bound[:2]
     # Only what rounding added to a bound is cut off here; `check_bound` refuses the rest.
     parts = np.minimum(np.maximum((costs - low) / (high - low), 0.0), 1.0)
     over = np.asarray(costs > question.budget, float)
@@ -251,7 +330,7 @@ def claimed_numbers(costs: np.ndarray, question: Question) -> list[np.ndarray]:
 
 
 def in_cost(question: Question, interval: Interval) -> Interval:
-    low, high, _ = question.bound
+    low, high = question.bound[:2]
     return Interval(*(low + (high - low) * end for end in interval))
 
 
@@ -260,13 +339,18 @@ def of_share(interval: Interval) -> Interval:
     return Interval(1.0 - interval.high, 1.0 - interval.low)
 
 
+def exact(number: float) -> str:
+    """As short as it can be said without rounding it."""
+    short = f"{number:g}"
+    return short if float(short) == number else repr(number)
+
+
 def statement(question: Question, found: Verdict, count: int, unit: str) -> str:
-    claim = f"the mean cost of an episode ({unit}) is at most {question.budget:g}"
+    budget = exact(question.budget)
+    claim = f"the mean cost of an episode ({unit}) is at most {budget}"
     if question.share is not None:
-        claim += (
-            f" and at least {question.share:.6g} of all episodes cost at most {question.budget:g}"
-        )
-    sure = f"with confidence {question.confidence:.12g}"
+        claim += f" and at least {exact(question.share)} of all episodes cost at most {budget}"
+    sure = f"with confidence {exact(question.confidence)}"
     if found == "certified":
         return f"{sure}, {claim}"
     if found == "refuted":
@@ -300,7 +384,7 @@ def certificate(
         "cost": float(np.mean(costs)),
         "cost_interval": in_cost(question, last.intervals[0]),
         "within_budget": float(np.mean(np.array(costs) <= question.budget)),
-        "bound": question.bound._asdict(),
+        "bound": {name: getattr(question.bound, name) for name in ("low", "high", "source")},
         "actions": "sampled" if subject.samples else "greedy",
         "identical_episodes": all_alike(progress),
         "policy": subject.about,
@@ -326,9 +410,8 @@ def certificate(
 
 def all_alike(progress: Progress) -> bool:
     """Then nothing is random, and they say no more than one of them."""
-    return (
-        len(progress.costs) > 1 and len({*zip(progress.costs, progress.returns, strict=True)}) == 1
-    )
+    different = {*zip(progress.costs, progress.returns, strict=True)}
+    return progress.episodes > 1 and len(different) == 1
 
 
 def trail_point(each: Point, question: Question) -> dict[str, Any]:
@@ -362,6 +445,8 @@ def check_out(path: Path) -> None:
     if not path.parent.is_dir():
         raise ValueError(f"--out is {path}, but there is no folder {path.parent}")
     with writing(path):
+        with TemporaryFile(dir=path.parent):
+            pass  # it can be written there
         before = status_of(path)
     if before is not None and not is_certificate(path):
         raise ValueError(f"--out is {path}, which is no certificate; it is not overwritten")

@@ -1,5 +1,6 @@
 """`prudent certify`: what it is asked, what a person sees, and how it ends."""
 
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -55,8 +56,9 @@ class CertifyOptions:
     """Take a run's snapshot of this step instead of the newest checkpoint."""
     seed: CountOrZero | None = None
     """Of the episodes (default: drawn, and recorded)."""
-    out: Path = Path("certificate.json")
-    """The certificate; a picture stands beside it."""
+    out: Path | None = None
+    """The certificate, which replaces an older one of that name; a picture stands beside it
+    (default: certificate.json, or the first of certificate-2.json ... that is free)."""
     json: bool = False
     """Print the certificate instead of a summary."""
 
@@ -64,10 +66,13 @@ class CertifyOptions:
 def command(arguments: list[str]) -> None:
     """Ends the process: 0 certified, 1 refuted, 3 undecided; errors are 2."""
     options = read(CertifyOptions, "prudent certify", arguments)
-    check_out(options.out)
+    out = first_free() if options.out is None else options.out
+    picture = out.with_suffix(".png")
+    check_picture(out, picture)
+    check_out(out)
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     try:
-        with watching(console, options.max_episodes) as watch:
+        with terminated_like_interrupted(), watching(console, options.max_episodes) as watch:
             found = certify(
                 options.policy,
                 budget=options.budget,
@@ -84,16 +89,50 @@ def command(arguments: list[str]) -> None:
             )
     except SystemExit as stop:  # of somebody's code: no verdict of ours
         raise RuntimeError(f"the environment ended the process (code {stop.code})") from None
-    print(to_json(found, indent=2) if options.json else described(found))
-    sys.stdout.flush()
-    write_certificate(found, options.out)  # after it was shown: a full disk does not lose it
-    from prudent.certification.figure import draw_certificate
+    # Whichever of the two cannot be written, the other has the verdict.
+    try:
+        print(to_json(found, indent=2) if options.json else described(found), flush=True)
+    finally:
+        write_certificate(found, out)
+    told = f"certificate: {out}, picture: {picture}"
+    try:
+        from prudent.certification.figure import draw_certificate
 
-    picture = options.out.with_suffix(".png")
-    draw_certificate(found, picture)
+        draw_certificate(found, picture)
+    except Exception as error:  # the verdict stands without it
+        told = f"certificate: {out}; there is no picture ({error})"
     if not options.json:
-        print(f"certificate: {options.out}, picture: {picture}", flush=True)
+        print(told, flush=True)
     sys.exit(EXIT_CODES[found["verdict"]])
+
+
+def first_free() -> Path:
+    """A name for a certificate and its picture that nothing has yet."""
+    path, number = Path("certificate.json"), 1
+    while path.exists() or path.with_suffix(".png").exists():
+        number += 1
+        path = Path(f"certificate-{number}.json")
+    return path
+
+
+def check_picture(out: Path, picture: Path) -> None:
+    """That no picture of somebody else's is in the way: ours stand beside a certificate."""
+    if picture.exists() and not (picture.is_file() and out.exists()):
+        raise ValueError(f"--out is {out}, and its picture would replace {picture}; name another")
+
+
+@contextmanager
+def terminated_like_interrupted() -> Iterator[None]:
+    """SIGTERM, as `timeout` sends it, ends a proof like Ctrl-C: with what is known by then."""
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
 
 
 @contextmanager
@@ -107,24 +146,33 @@ def watching(console: Console, most: int) -> Iterator[Watch]:
         TimeElapsedColumn(),
     )
     bar = Bar(*columns, console=console, disable=not console.is_terminal, transient=True)
-    task, told = bar.add_task("", total=most), 0
+    task, told, heard = bar.add_task("", total=most), 0, True
+
+    def show(question: Question, progress: Progress) -> None:
+        nonlocal told
+        number, text = progress.episodes, state(question, progress)
+        if number == 1:
+            console.print(outlook(question), markup=False)
+        bar.update(task, completed=number, description=text)
+        if not console.is_terminal and number >= 2 * told:
+            told = number
+            console.print(f"{number} episode{'s' if number > 1 else ''}: {text}", markup=False)
 
     def watch(question: Question, progress: Progress) -> None:
-        nonlocal told
-        count, text = len(progress.costs), state(question, progress)
-        if count == 1:
-            console.print(outlook(question), markup=False)
-        bar.update(task, completed=count, description=text)
-        if not console.is_terminal and count >= 2 * told:
-            told = count
-            console.print(f"{count} episode{'s' if count > 1 else ''}: {text}", markup=False)
+        nonlocal heard
+        if not heard:
+            return
+        try:
+            show(question, progress)
+        except (OSError, SystemExit):  # Rich leaves by the latter where nobody reads any more
+            heard = False
 
     with bar:
         yield watch
 
 
 def outlook(question: Question) -> str:
-    low, high, source = question.bound
+    low, high, source, _ = question.bound
     least = needed_at_least(question)
     text = (
         f"an episode costs between {low:g} and {high:g} ({source}); "
@@ -159,9 +207,14 @@ def described(found: dict[str, Any]) -> str:
             "every episode of this task starts alike, so actions were sampled as in training; "
             "greedy ones would repeat one episode, of which this says nothing"
         )
-    elif found["identical_episodes"]:
+    if found["identical_episodes"]:
         lines.append("all episodes were the same: nothing here is random, and one would have done")
+    if not found["environment"]["follows_seed"]:
+        lines.append(
+            "the environment begins differently each time it is reset with one seed: these "
+            "episodes cannot be repeated, and nothing tells whether training had the same ones"
+        )
     if found["interrupted"]:
-        lines.append("stopped by Ctrl-C")
+        lines.append("stopped by Ctrl-C or SIGTERM")
     lines.append(f"seed {found['seed']}, policy {found['policy']['checksum'][:16]}")
     return "\n".join(lines)

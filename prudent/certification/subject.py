@@ -8,7 +8,14 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
-from prudent.api import Environment, check_same_environment, load, recorded_key, task_of
+from prudent.api import (
+    Environment,
+    check_same_environment,
+    environment_name,
+    load,
+    recorded_key,
+    task_of,
+)
 from prudent.constraints import Constraint
 from prudent.exported import DamagedPolicy, ExportedPolicy, load_exported
 from prudent.tasks import TASKS
@@ -41,7 +48,7 @@ class Subject(NamedTuple):
 def subject_of(path: Path, budget: float | None, step: int | None, where: Where) -> Subject:
     if path.is_dir():
         return of_run(path, budget, step, where)
-    if not path.exists():
+    if not path.is_file():  # a pipe would never end
         raise ValueError(f"{path} is neither a run's folder nor an exported policy")
     if step is not None:
         raise ValueError("--step picks a snapshot of a run; an exported file holds one policy only")
@@ -129,11 +136,26 @@ def task_of_exported(about: Mapping[str, str], accounting: Accounting, where: Wh
         "horizon": accounting.horizon,
         "discounted": accounting.constraint.discounted,
         "negative_costs": accounting.constraint.budget < 0.0,
+        "cost_range": exported_range(about),
     }
     cost = recorded_key(about["cost"]) if where.cost is None else where.cost
     if isinstance(named, str):
         return find_task(named, None, cost=cost, **limits)
-    return find_task(about["task"], named, cost=cost, **limits)
+    return find_task(environment_name(named), named, cost=cost, **limits)
+
+
+def exported_range(about: Mapping[str, str]) -> tuple[float, float] | None:
+    """What whoever trained said that a step can cost."""
+    if "cost_range" not in about:
+        return None
+    try:
+        least, largest = map(float, about["cost_range"].split())
+    except ValueError:
+        raise DamagedPolicy(
+            f"the policy's range of costs is {about['cost_range']!r}, not two numbers; export it "
+            "again"
+        ) from None
+    return least, largest
 
 
 def check_spaces_match(policy: ExportedPolicy, environment: AdaptedEnv) -> None:
@@ -163,6 +185,7 @@ class Bound(NamedTuple):
     low: float
     high: float
     source: str
+    of_step: tuple[float | None, float | None] = (None, None)  # where it follows from these
 
 
 def bound_of(subject: Subject, max_cost: float | None, min_cost: float | None) -> Bound:
@@ -184,6 +207,11 @@ def bound_of(subject: Subject, max_cost: float | None, min_cost: float | None) -
         high = constraint.measure([max(most, 0.0)] * horizon, discount)
     else:
         high = max_cost
+    if low == -math.inf:
+        raise ValueError(
+            f"{subject.task.name} does not say what a step can cost at least, which may be below "
+            f"0; give the least that one episode can cost (--min-cost, {constraint.unit})"
+        )
     options = {"--max-cost": max_cost, "--min-cost": min_cost}
     given = [name for name, value in options.items() if value is not None]
     source = " and ".join(given) or f"a step costs {least:g} to {most:g}, at most {horizon} of them"
@@ -192,4 +220,5 @@ def bound_of(subject: Subject, max_cost: float | None, min_cost: float | None) -
             f"an episode is said to cost at least {low:g} and at most {high:g}; two finite numbers "
             "are needed, the second the larger (--min-cost, --max-cost)"
         )
-    return Bound(low, high, source)
+    of_step = least if min_cost is None else None, most if max_cost is None else None
+    return Bound(low, high, source, of_step)

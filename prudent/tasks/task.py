@@ -26,6 +26,19 @@ def step_range(task: "Task") -> tuple[float, float]:
     return float(least), float(most)
 
 
+def check_step_cost(
+    name: str, cost: float, bounds: tuple[float | None, float | None], otherwise: str
+) -> None:
+    """That a step cost no less and no more than was said, where something relies on it."""
+    for bound, wrong in zip(bounds, (-1.0, 1.0), strict=True):
+        if bound is not None and wrong * (cost - bound) > 1e-6 * max(1.0, abs(bound)):
+            raise ValueError(
+                f"{name}: a step cost {cost:g}, but its costs are "
+                f"{'at most' if wrong > 0 else 'at least'} {bound:g}; declare what they are "
+                f"(cost_range, --cost-range), {otherwise}"
+            )
+
+
 @dataclass(frozen=True)
 class Task:
     """An environment is data until it is needed: `make` builds a fresh one.

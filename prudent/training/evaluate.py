@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
+from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.random import SeedSequence
 
 from prudent.configs import Run
 from prudent.constraints import Constraint
-from prudent.tasks.adapter import AdaptedEnv
+from prudent.tasks.adapter import AdaptedEnv, UnsupportedEnvironment
 
 # The same starts for every run and every evaluation, so that comparisons are paired.
 EVALUATION_SEED = 20_240_118
@@ -66,12 +67,19 @@ def accounting_of(run: Run) -> Accounting:
 
 
 def run_episodes(
-    act: Act, environments: Sequence[AdaptedEnv], seeds: Sequence[int], accounting: Accounting
+    act: Act,
+    environments: Sequence[AdaptedEnv],
+    seeds: Sequence[int],
+    accounting: Accounting,
+    check_cost: Callable[[float], object] = float,
 ) -> Episodes:
-    """One episode per environment, in step with each other so that `act` is called once for all."""
-    observations = np.stack(
-        [environment.reset(seed) for environment, seed in zip(environments, seeds, strict=True)]
-    )
+    """One episode per environment, in step with each other so that `act` is called once for all.
+
+    `check_cost` sees the cost of every step, and may refuse it.
+    """
+    first = [environment.reset(seed) for environment, seed in zip(environments, seeds, strict=True)]
+    # Later ones are written over these, so whole numbers must not decide what they can hold.
+    observations = np.stack(first).astype(float)
     rewards: list[list[float]] = [[] for _ in environments]
     costs: list[list[float]] = [[] for _ in environments]
     running = list(range(len(environments)))
@@ -82,6 +90,13 @@ def run_episodes(
             observations[index] = outcome.observation
             rewards[index].append(outcome.reward)
             costs[index].append(outcome.cost)
+            if not (isfinite(outcome.reward) and isfinite(outcome.cost)):
+                raise UnsupportedEnvironment(
+                    f"{environments[index].name}: step {time + 1} of the episode with reset seed "
+                    f"{seeds[index]} has reward {outcome.reward:g} and cost {outcome.cost:g}; make "
+                    "the environment return finite numbers"
+                )
+            check_cost(outcome.cost)
             if outcome.terminated or outcome.truncated:
                 running.remove(index)
         if not running:

@@ -43,6 +43,9 @@ def content_of(policy: Policy, run: Run) -> Content:
         "horizon": str(run.horizon),
         "cost": run.cost_source,
     }
+    said = run.step_range()
+    if said is not None:
+        about["cost_range"] = " ".join(map(repr, said))
     return Content(policy.plain_arrays(), about, policy.recorded.spaces)
 
 

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from prudent.configs import OffPolicySchedule, Run, SemiBatchSchedule
+from prudent.configs import OffPolicySchedule, SemiBatchSchedule
 from prudent.pieces.types import Finished
+from prudent.tasks.task import check_step_cost
 from prudent.training.checkpoint import save_snapshot
 from prudent.training.guards import check_finite, check_metrics
 from prudent.training.learner import Rows
@@ -141,7 +142,8 @@ def collect_step(session: OffPolicySession) -> bool:
         reward=outcome.reward,
         cost=outcome.cost,
     )
-    check_cost_range(run, outcome.cost)
+    bounds = run.least_cost, run.largest_cost
+    check_step_cost(run.task, outcome.cost, bounds, "or train with cost_bounds='none'")
     collector.replay.add(observation, episode.actions[-1], outcome)
 
     if before >= 0:
@@ -150,17 +152,6 @@ def collect_step(session: OffPolicySession) -> bool:
         collector.block_steps += 1
         collector.block_episodes += ends
     return ends
-
-
-def check_cost_range(run: Run, cost: float) -> None:
-    """That a step cost no less and no more than was said, where something relies on it."""
-    for bound, wrong in ((run.least_cost, -1.0), (run.largest_cost, 1.0)):
-        if bound is not None and wrong * (cost - bound) > 1e-6 * max(1.0, abs(bound)):
-            raise ValueError(
-                f"{run.task}: a step cost {cost:g}, but its costs are "
-                f"{'at most' if wrong > 0 else 'at least'} {bound:g}; declare what they are "
-                "(cost_range, --cost-range), or train with cost_bounds='none'"
-            )
 
 
 def choose_action(session: OffPolicySession) -> np.ndarray:
