@@ -19,7 +19,7 @@ from prudent.settings import (
     NotNegative,
     Positive,
     PositiveShare,
-    Range,
+    Seed,
     Share,
     checked,
     unstored,
@@ -250,7 +250,7 @@ class Run:
     task: str
     """A name in `prudent.tasks.TASKS`, a Gymnasium id, or `module:callable`."""
     preset: str
-    seed: Annotated[int, Range(0, 2**32 - 1)]
+    seed: Seed
     config: AlgorithmConfig
     """The algorithm's own settings."""
     schedule: Schedule

@@ -53,6 +53,7 @@ Share = Annotated[float, Range(0, 1)]  # both ends included
 PositiveShare = Annotated[float, Range(0, 1, open_low=True)]
 Count = Annotated[int, Range(1)]
 CountOrZero = Annotated[int, Range(0)]
+Seed = Annotated[int, Range(0, 2**32 - 1)]
 
 
 def unstored(settings: Any) -> set[str]:

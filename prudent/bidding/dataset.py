@@ -347,8 +347,24 @@ class Pool(NamedTuple):
     in_order: bool  # all rows of one week, as they stand in its file
 
 
-RECENT = re.compile(r"recent\((?:half_life=)?([0-9.eE+-]+)\)")
+RECENT = re.compile(r"recent\((?:half_life=)?(.+)\)")
 STRATEGIES = "uniform, recent(HALF_LIFE in weeks), advertiser_balanced, stratified"
+
+
+def half_life_of(strategy: str) -> float | None:
+    """In weeks, of a strategy that has one; an error where there is no such strategy."""
+    recent = RECENT.fullmatch(strategy)
+    if not recent:
+        if strategy not in ("uniform", "advertiser_balanced", "stratified"):
+            raise ValueError(f"no strategy {strategy!r}; there is: {STRATEGIES}")
+        return None
+    try:
+        half_life = float(recent[1])
+    except ValueError:
+        half_life = np.nan
+    if not 0.0 < half_life < np.inf:
+        raise ValueError(f"{strategy}: the half-life must be above 0, in weeks")
+    return half_life
 
 
 class HistoricalDataset:
@@ -470,9 +486,7 @@ class HistoricalDataset:
         return self._pools[strategy]
 
     def _make_pool(self, strategy: str) -> Pool:
-        recent = RECENT.fullmatch(strategy)
-        if not recent and strategy not in ("uniform", "advertiser_balanced", "stratified"):
-            raise ValueError(f"no strategy {strategy!r}; there is: {STRATEGIES}")
+        half_life = half_life_of(strategy)
         group, start, length, week = [], [], [], []
         for number, (logged, chosen) in enumerate(zip(self.weeks, self.chosen, strict=True)):
             segments = logged.segments
@@ -487,7 +501,7 @@ class HistoricalDataset:
         ends = np.cumsum(lengths)
         shift = np.concatenate(start)[order] - (ends - lengths)
         return Pool(
-            weight=self._weights(groups, float(recent[1]) if recent else None),
+            weight=self._weights(groups, half_life),
             first=np.cumsum(rows) - rows,
             rows=rows,
             ends=ends,
@@ -499,8 +513,6 @@ class HistoricalDataset:
     def _weights(self, groups: np.ndarray, half_life: float | None) -> np.ndarray:
         if half_life is None:
             return np.full(len(groups), 1.0 / len(groups))
-        if not 0.0 < half_life < np.inf:
-            raise ValueError(f"recent({half_life:g}): the half-life must be above 0, in weeks")
         weeks = np.array([self.weeks[int(number)].week for number in groups])
         weight = 0.5 ** ((weeks.max() - weeks) / half_life)
         return weight / weight.sum()

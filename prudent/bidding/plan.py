@@ -18,8 +18,8 @@ from typing import Any, Literal
 
 from prudent.algorithms import ALGORITHMS
 from prudent.bidding.assignment import Assignment
-from prudent.bidding.dataset import GMVLabel
-from prudent.bidding.policies import GREEDY
+from prudent.bidding.dataset import GMVLabel, half_life_of
+from prudent.bidding.policies import GREEDY, RULES, checked_number
 from prudent.bidding.world import preset as world_preset
 from prudent.bidding.world import world_hash
 from prudent.configs import OnPolicySchedule
@@ -27,10 +27,10 @@ from prudent.constraints import FORMS, FormName
 from prudent.files import canonical_json, checksum, to_json, write_atomically
 from prudent.settings import (
     Count,
-    CountOrZero,
     NotNegative,
     Positive,
     PositiveShare,
+    Seed,
     Share,
     checked,
 )
@@ -40,8 +40,7 @@ PLAN = "plan.json"
 PAPER_COLUMNS = ("wcsac", "cvpo", "cup", "sac-pid", "cal", "sac-lag")
 # Constants among which the best in hindsight is chosen, and the other references.
 CONSTANTS = tuple(f"constant:{k:g}" for k in (0.6, 0.7, 0.8, 0.9, 1.0))
-RULES = ("feedback:0.9", "dual:1", "informed:0.85")
-REFERENCES = (*CONSTANTS, *RULES, CLONING)
+REFERENCES = (*CONSTANTS, "feedback:0.9", "dual:1", "informed:0.85", CLONING)
 
 
 @dataclass(frozen=True)
@@ -52,8 +51,8 @@ class Plan:
     algorithms: tuple[str, ...] = PAPER_COLUMNS
     references: tuple[str, ...] = REFERENCES
     weeks: Count = 4
-    world_seed: CountOrZero = 0
-    seed: CountOrZero = 0
+    world_seed: Seed = 0
+    seed: Seed = 0
     updates: Count = 20_000
     batch_size: Count = 64
     hidden: tuple[Count, ...] = (256, 256)
@@ -174,6 +173,9 @@ def make_plan(preset: str, given: dict[str, Any]) -> Plan:
 
 
 def check_plan(plan: Plan) -> None:
+    for reference in plan.references:
+        check_reference(reference)
+    half_life_of(plan.strategy)
     unknown = [name for name in plan.algorithms if name not in ALGORITHMS]
     if unknown:
         raise ValueError(f"no algorithm {unknown[0]!r}; there is: {', '.join(ALGORITHMS)}")
@@ -198,6 +200,16 @@ def check_plan(plan: Plan) -> None:
         raise ValueError(
             f"the world {plan.preset!r} is not the one this run began with (other numbers or "
             "version); go on with the version that began it, or begin anew"
+        )
+
+
+def check_reference(name: str) -> None:
+    rule, _, number = name.partition(":")
+    if rule in RULES:
+        checked_number(name, rule, number)
+    elif name != CLONING:
+        raise ValueError(
+            f"no reference {name!r}; there is: {', '.join(f'{r}:NUMBER' for r in RULES)}, {CLONING}"
         )
 
 

@@ -13,7 +13,7 @@ from prudent.bidding.plan import Plan, make_plan
 from prudent.bidding.protocol import run_protocol
 from prudent.constraints import FormName
 from prudent.options import read
-from prudent.settings import Count, CountOrZero, NotNegative, Positive, PositiveShare, Share
+from prudent.settings import Count, NotNegative, Positive, PositiveShare, Seed, Share
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class RunOptions:
     behaviour-cloning."""
     weeks: Count | None = None
     """Deployments after the incumbent's week."""
-    world_seed: CountOrZero = 0
-    seed: CountOrZero = 0
+    world_seed: Seed = 0
+    seed: Seed = 0
     """Of the learners."""
     updates: Count | None = None
     """A week, of each off-policy algorithm."""

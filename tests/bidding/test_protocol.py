@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from prudent.bidding import arms, dataset, plan, protocol, tables, world
+from prudent.bidding import arms, command, dataset, plan, protocol, tables, world
 from prudent.bidding.dataset import HistoricalDataset
 from prudent.bidding.plan import CLONING, INCUMBENT, Plan, make_plan
 from prudent.bidding.schema import OBSERVATION_SIZE
@@ -276,11 +276,27 @@ def test_stopped_amid_updates_it_goes_on_from_the_checkpoint(whole, tmp_path, mo
         ({"multiplier_scope": "group"}, "--multiplier-scope group is for cal and ucb"),
         ({"weeks": 0}, "--weeks is 0"),
         ({"updates": -1}, "--updates is -1"),
+        ({"references": ("constnat:0.7",)}, "no reference 'constnat:0.7'; there is: constant:NUM"),
+        ({"references": ("constant:9",)}, "'9' must be a number from 0.5 to 1.5"),
+        ({"references": ("constant",)}, "'' must be a number from 0.5 to 1.5"),
+        ({"references": ("../data",)}, "no reference '../data'"),
+        ({"references": ("dual:../../data",)}, "must be a number from 0 to 1000"),
+        ({"strategy": "sometimes"}, "no strategy 'sometimes'; there is: uniform"),
+        ({"strategy": "recent(1.2.3)"}, r"recent\(1.2.3\): the half-life must be above 0"),
+        ({"seed": 2**32}, "--seed is 4294967296; it must be a whole number at least 0 and at most"),
+        ({"world_seed": 2**32}, "--world-seed is 4294967296"),
     ],
 )
 def test_plans_that_cannot_be_carried_out_are_refused(given, complaint):
     with pytest.raises(ValueError, match=complaint):
         make_plan("tiny", {**GIVEN, **given})
+
+
+def test_a_wrong_reference_is_told_before_anything_is_written(tmp_path):
+    words = ["run", "--preset", "tiny", "--references", "../data", "--out", str(tmp_path / "run")]
+    with pytest.raises(ValueError, match="no reference"):
+        command.main(words)
+    assert not (tmp_path / "run").exists()
 
 
 def test_what_the_plan_says_reaches_every_algorithm_that_has_it(whole):
