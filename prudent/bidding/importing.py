@@ -60,8 +60,11 @@ COLUMNS: Mapping[str, Column] = {
 }
 AUCTIONNET = (
     *("deliveryPeriodIndex", "advertiserNumber", "advertiserCategoryIndex", "budget"),
-    *("CPAConstraint", "timeStepIndex", "pValue", "bid", "xi", "cost", "conversionAction"),
+    *("CPAConstraint", "timeStepIndex", "pValue", "bid", "xi", "cost", "isExposed"),
+    *("conversionAction", "isEnd"),
 )
+AUCTIONNET_KEYS = AUCTIONNET[:6]
+FLAGS = ("xi", "isExposed", "conversionAction", "isEnd")
 TICKS = 48
 
 Table = dict[str, np.ndarray]
@@ -244,10 +247,15 @@ def differs_within(table: Table, keys: Sequence[str], name: str) -> np.ndarray:
 
 def from_auctionnet(paths: Sequence[Path], notes: list[str]) -> Table:
     """Half-hour records of AuctionNet's requests, in our columns."""
-    sums = [tick_sums(path) for path in paths]
-    keys = list(AUCTIONNET[:6])
-    joined = summed(pa.concat_tables(sums), keys)
+    joined = summed(pa.concat_tables([tick_sums(path) for path in paths]))
     raw = {name: joined.column(name).to_numpy().astype(float) for name in joined.column_names}
+    # From when its budget is spent an advertiser has ticks in which nobody bids for it.
+    over = (raw["isEnd"] > 0) & (raw["bid"] == 0)
+    if over.any():
+        notes.append(f"{over.sum():,} ticks are left out: their day had ended (isEnd 1, bid 0)")
+        raw = {name: values[~over] for name, values in raw.items()}
+    if not len(raw["bid"]):
+        raise Refused("the log has no tick in which something was bid. Nothing was written")
     period, tick = raw["deliveryPeriodIndex"], raw["timeStepIndex"]
     first = period.min() // DAYS * DAYS
     value, bids = raw["pValue"], raw["bid"]
@@ -282,10 +290,10 @@ def from_auctionnet(paths: Sequence[Path], notes: list[str]) -> Table:
 
 def tick_sums(path: Path) -> pa.Table:
     """Totals of each (period, advertiser, tick) in one file, read in parts that fit memory."""
-    parts = [summed(with_requests(batch, path), list(AUCTIONNET[:6])) for batch in batches(path)]
+    parts = [summed(with_requests(batch, path)) for batch in batches(path)]
     if not parts:
         raise Refused(f"{path} has no rows. Nothing was written")
-    return summed(pa.concat_tables(parts), list(AUCTIONNET[:6]))
+    return summed(pa.concat_tables(parts))
 
 
 def batches(path: Path) -> Iterable[pa.Table]:
@@ -315,15 +323,19 @@ def with_requests(table: pa.Table, path: Path) -> pa.Table:
         values, wrong = as_numbers(as_array(table.column(name)))
         complain(faults, name, "not a number", wrong, as_array(table.column(name)))
         complain(faults, name, "below 0", ~wrong & (values < 0), values)
+        if name in FLAGS:
+            complain(faults, name, "neither 0 nor 1", ~wrong & (values > 0) & (values != 1), values)
         columns[name] = values
     if faults:
         raise Refused(f"{path}: {'; '.join(faults)}. Nothing was written")
+    # `cost` is the price of a slot; it is paid where the ad is shown.
+    columns["cost"] = columns["cost"] * columns["isExposed"]
     return pa.table({**columns, "requests": np.ones(len(table))})
 
 
-def summed(table: pa.Table, keys: Sequence[str]) -> pa.Table:
-    values = [name for name in table.column_names if name not in keys]
-    found = table.group_by(list(keys)).aggregate([(name, "sum") for name in values])
+def summed(table: pa.Table) -> pa.Table:
+    values = [name for name in table.column_names if name not in AUCTIONNET_KEYS]
+    found = table.group_by(AUCTIONNET_KEYS).aggregate([(name, "sum") for name in values])
     names = [name.removesuffix("_sum") for name in found.column_names]
     return found.rename_columns(names)
 

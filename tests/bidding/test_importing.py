@@ -162,6 +162,32 @@ def test_auctionnet_ticks_become_records(tmp_path):
     assert people["log_roi"].tolist() == [0.0]
 
 
+def test_auctionnet_is_paid_for_what_was_shown(tmp_path):
+    """The second request of tick 3 was won for 1.2 and not shown."""
+    path = written(tmp_path / "period-7.parquet", auctionnet(isExposed=[1, 0, 0]))
+    import_logs([path], tmp_path / "data", "auctionnet")
+    rows = read_table(tmp_path / "data" / rows_file(0, 0, 0), "rows")
+    np.testing.assert_allclose(rows["pay"], [0.8, 0.0])
+    assert rows["win"].tolist() == [2, 0]
+    unsaid = {name: values for name, values in auctionnet().items() if name != "isExposed"}
+    with pytest.raises(ValueError, match="has no column isExposed"):
+        import_logs([written(tmp_path / "old.parquet", unsaid)], tmp_path / "two", "auctionnet")
+
+
+def test_auctionnet_days_end_with_the_budget(tmp_path):
+    """Ticks after it have no bid; one that is the last of a day and was bid in stays."""
+    changes = {"bid": [1.2, 3.6, 0.0], "isEnd": [0, 1, 1]}
+    path = written(tmp_path / "period-7.parquet", auctionnet(**changes))
+    said = import_logs([path], tmp_path / "data", "auctionnet")
+    assert said[0] == "1 ticks are left out: their day had ended (isEnd 1, bid 0)"
+    rows = read_table(tmp_path / "data" / rows_file(0, 0, 0), "rows")
+    assert rows["hour"].tolist() == [1.5]
+    assert rows["done"].tolist() == [1]
+    path = written(tmp_path / "odd.parquet", auctionnet(isEnd=[0, 2, 0]))
+    with pytest.raises(ValueError, match=r"isEnd is neither 0 nor 1 in 1 of 3 rows \(row 2"):
+        import_logs([path], tmp_path / "two", "auctionnet")
+
+
 def test_auctionnet_without_its_columns_is_refused(tmp_path):
     path = written(tmp_path / "log.parquet", log())
     with pytest.raises(ValueError, match=r"has no column deliveryPeriodIndex.*AuctionNet's are"):
