@@ -19,6 +19,16 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from prudent.bidding.manifest import (
+    DamagedWeek,
+    Table,
+    check_whole,
+    read_advertisers,
+    read_ledger,
+    read_manifest,
+    read_rows,
+    shards_of,
+)
 from prudent.bidding.observation import DECAY, Account, Advertiser, Moment, observe, track_record
 from prudent.bidding.schema import (
     AD,
@@ -29,10 +39,7 @@ from prudent.bidding.schema import (
     K_LOW,
     MANIFEST,
     USER,
-    advertisers_file,
     carried_file,
-    ledger_file,
-    rows_file,
     week_folder,
 )
 from prudent.bidding.shards import read_table
@@ -60,38 +67,6 @@ ROWS_AT_ONCE = 65_536  # where delayed GMV is counted hour by hour
 SCALE_ROWS = 200_000  # from which the scale of observations is measured
 LARGEST = 5.0  # scaled observations are clipped to this
 BATCHES_AT_ONCE = 4_096  # rows that are turned into observations together: they fit the cache
-
-Table = dict[str, np.ndarray]
-
-
-class DamagedWeek(ValueError):
-    """Files of a week that do not fit each other."""
-
-
-class Shard(NamedTuple):
-    """One day of one block, as files."""
-
-    day: int
-    block: int
-
-
-def shards_of(data: Path, week: int) -> list[Shard]:
-    """In the order in which they are packed."""
-    found = []
-    for path in (data / week_folder(week)).glob("day-*/block-*.parquet"):
-        day, block = path.parent.name[4:], path.stem[6:]
-        found.append(Shard(int(day), int(block)))
-    if not found:
-        raise DamagedWeek(f"{data / week_folder(week)} holds no rows; simulate or import the week")
-    return sorted(found)
-
-
-def source_checksum(data: Path, week: int) -> str:
-    """Of the manifest, which is written last and has the checksums of all other files."""
-    path = data / week_folder(week) / MANIFEST
-    if not path.exists():
-        raise DamagedWeek(f"{path.parent} is not finished (there is no {MANIFEST})")
-    return checksum(path.read_bytes())
 
 
 def segments_of(ledgers: Sequence[Table]) -> np.ndarray:
@@ -164,20 +139,20 @@ def pack(rows: Table, ledger: Table, advertisers: np.ndarray) -> np.ndarray:
 def build_cache(data: Path, week: int, cache: Path) -> Path:
     """Pack a week unless that was done already; returns the file of its rows."""
     path, about = cache / f"week-{week}.rows", cache / f"week-{week}.json"
-    source = source_checksum(data, week)
+    shards = shards_of(data, week)
+    source = checksum((data / week_folder(week) / MANIFEST).read_bytes())
     if is_fresh(path, about, source):
         return path
     cache.mkdir(parents=True, exist_ok=True)
-    advertisers = read_table(data / advertisers_file(week), "advertisers")["adv"]
+    advertisers = read_advertisers(data, week)["adv"]
     digest, rows = hashlib.sha256(), 0
     with replacing(path) as descriptor:
-        for day, block in shards_of(data, week):
-            shard = read_table(data / rows_file(week, day, block), "rows")
-            ledger = read_table(data / ledger_file(week, day, block), "ledger")
-            content = pack(shard, ledger, advertisers).tobytes()
+        for shard in shards:
+            packed = pack(read_rows(data, week, shard), read_ledger(data, week, shard), advertisers)
+            content = packed.tobytes()
             write_all(descriptor, content)
             digest.update(content)
-            rows += len(shard["adv"])
+            rows += len(packed)
         end = bytes(PACKED.itemsize)  # an empty row, so that the last one has a successor too
         write_all(descriptor, end)
         digest.update(end)
@@ -231,9 +206,9 @@ class LoggedWeek:
         path = build_cache(data, week, cache)
         self.week = week
         self.map_rows(path)
-        self.advertisers = read_table(data / advertisers_file(week), "advertisers")
+        self.advertisers = read_advertisers(data, week)
         shards = shards_of(data, week)
-        ledgers = [read_table(data / ledger_file(week, *shard), "ledger") for shard in shards]
+        ledgers = [read_ledger(data, week, shard) for shard in shards]
         lengths = segments_of(ledgers)
         count = len(self.advertisers["adv"])
         totals = np.zeros((DAYS, count, 3))  # pay, GMV and fair pay of each day
@@ -290,9 +265,11 @@ class LoggedWeek:
 def carried_into(data: Path, week: int, advertisers: Table) -> np.ndarray:
     """[advertisers, 2], GMV and fair pay of the weeks before; 0 for newcomers and first weeks."""
     found = np.zeros((len(advertisers["adv"]), 2))
-    manifest = json.loads((data / week_folder(week) / MANIFEST).read_bytes())
-    if manifest.get("carried_in") is not None:
-        before = read_table(data / carried_file(week - 1), "carried")
+    expected = read_manifest(data, week).get("carried_in")
+    if expected is not None:
+        path = data / carried_file(week - 1)
+        check_whole(path, expected)
+        before = read_table(path, "carried")
         slot = advertisers["slot"]
         same = before["adv"][slot] == advertisers["adv"]
         found = np.stack([before[name][slot] * same for name in ("gmv", "fair_pay")], axis=1)

@@ -14,13 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from prudent.bidding.dataset import shards_of
-from prudent.bidding.schema import (
-    advertisers_file,
-    ledger_file,
-    oracle_file,
-)
-from prudent.bidding.shards import read_oracle, read_table
+from prudent.bidding.manifest import check_whole, read_advertisers, read_ledger, shards_of
+from prudent.bidding.schema import ledger_file, oracle_file
+from prudent.bidding.shards import read_oracle
 
 LEAST_SPEND = 0.01  # of the budget: who spends less has no ROI to speak of
 TOLERANCES = (0.05, 0.10)
@@ -54,14 +50,17 @@ def read_days(
     data: Path, week: int, with_oracle: bool = True, parts_of: Path | None = None
 ) -> Days:
     """All ledgers of a week; `parts_of` is a data set of the same world whose arms are parts."""
-    table = read_table(data / advertisers_file(week), "advertisers")
+    table = read_advertisers(data, week)
     order = np.argsort(table["adv"])
     parts: list[dict[str, np.ndarray]] = []
-    for shard in shards_of(data, week):
-        path = ledger_file(week, *shard)
-        ledger = read_table(data / path, "ledger")
+    shards = shards_of(data, week)
+    others = shards if parts_of is None else shards_of(parts_of, week)
+    if [shard[:2] for shard in others] != [shard[:2] for shard in shards]:
+        raise ValueError(f"{parts_of} is no data set of the same world as {data}")
+    for shard, other in zip(shards, others, strict=True):
+        ledger = read_ledger(data, week, shard)
         place = order[np.searchsorted(table["adv"], ledger["adv"], sorter=order)]
-        parts_from = ledger if parts_of is None else read_table(parts_of / path, "ledger")
+        parts_from = ledger if parts_of is None else read_ledger(parts_of, week, other)
         if not np.array_equal(parts_from["adv"], ledger["adv"]):
             raise ValueError(f"{parts_of} is no data set of the same world as {data}")
         found = {
@@ -72,7 +71,11 @@ def read_days(
             "budget": table["budget"][place],
         }
         if with_oracle:
-            oracle = read_oracle(data / oracle_file(path), "oracle-ledger", ["exp_gmv"])
+            path = data / oracle_file(ledger_file(week, shard.day, shard.block))
+            if shard.oracle_ledger is None:
+                raise ValueError(f"{data}: an imported week has no oracle")
+            check_whole(path, shard.oracle_ledger)
+            oracle = read_oracle(path, "oracle-ledger", ["exp_gmv"])
             found["expected_gmv"] = oracle["exp_gmv"]
         parts.append(found)
     joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

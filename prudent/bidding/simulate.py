@@ -19,6 +19,7 @@ import numpy as np
 from prudent.bidding import schema
 from prudent.bidding.assignment import Assignment, assign, volume_deciles
 from prudent.bidding.day import Known, Plan, next_known, nothing_known, simulate_day
+from prudent.bidding.manifest import DamagedWeek, read_manifest, shards_of
 from prudent.bidding.observation import DECAY
 from prudent.bidding.policies import GREEDY, make_policy, network_file
 from prudent.bidding.population import Week, make_week
@@ -133,7 +134,18 @@ def finished(task: Task) -> Finished | None:
     content = (folder / ledger_path).read_bytes()
     advertisers = len(block_slots(task.order.world, task.block))
     ledger = Written(advertisers, len(content), checksum(content))
+    if vouched_ledger(task) not in (None, ledger.sha256):
+        return None
     return Finished(task, rows, ledger, oracle, skipped=True)
+
+
+def vouched_ledger(task: Task) -> str | None:
+    """Its checksum by the week's manifest, where the week was finished before."""
+    try:
+        shards = shards_of(Path(task.order.folder), task.order.week)
+    except DamagedWeek:
+        return None
+    return next((s.ledger for s in shards if (s.day, s.block) == (task.day, task.block)), None)
 
 
 def is_whole(path: Path, written: Written) -> bool:
@@ -226,12 +238,12 @@ def simulate_week(
     """Write a week and its manifest, which is returned; what is there already is kept."""
     folder = Path(order.folder)
     with held(folder):
-        prepare_folder(order)
+        advertisers = prepare_folder(order)
         done = []
         for result in engine(stages(order)):
             tell(result)
             done.append(result)
-        return conclude(order, done)
+        return conclude(order, done, advertisers)
 
 
 @contextmanager
@@ -253,7 +265,8 @@ def stages(order: Order) -> list[Stage]:
     return [[[Task(order, day, block) for day in range(DAYS)] for block in blocks]]
 
 
-def prepare_folder(order: Order) -> None:
+def prepare_folder(order: Order) -> Written:
+    """The world and the week's advertisers, unless they are there; returns the latter."""
     folder = Path(order.folder)
     week = make_week(order.world, order.seed, order.week)
     content = {
@@ -275,8 +288,13 @@ def prepare_folder(order: Order) -> None:
         write_atomically(path, text)
     table = advertiser_table(week)
     path = folder / schema.advertisers_file(order.week)
-    if not path.exists():
-        write_table(path, "advertisers", table, {"world": world_hash(order.world)})
+    try:
+        vouched = read_manifest(folder, order.week).get("advertisers")
+    except DamagedWeek:
+        vouched = None
+    if vouched and is_whole(path, Written(**vouched)):
+        return Written(**vouched)
+    return write_table(path, "advertisers", table, {"world": world_hash(order.world)})
 
 
 def advertiser_table(week: Week) -> dict[str, np.ndarray]:
@@ -297,7 +315,7 @@ def advertiser_table(week: Week) -> dict[str, np.ndarray]:
     }
 
 
-def conclude(order: Order, done: Sequence[Finished]) -> dict[str, Any]:
+def conclude(order: Order, done: Sequence[Finished], advertisers: Written) -> dict[str, Any]:
     """What the next week is told, and the manifest: with it the week is complete."""
     folder = Path(order.folder)
     carried = write_carried(order)
@@ -317,6 +335,7 @@ def conclude(order: Order, done: Sequence[Finished]) -> dict[str, Any]:
         "carried_out": carried.sha256,
         "rows": rows,
         "row_bytes": sum(result.rows.bytes for result in done),
+        "advertisers": advertisers._asdict(),
         "shards": [shard_entry(result) for result in done],
     }
     text = (to_json(manifest, indent=1) + "\n").encode()

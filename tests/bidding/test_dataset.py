@@ -25,6 +25,7 @@ from prudent.bidding.schema import (
     week_folder,
 )
 from prudent.bidding.shards import OracleFile, read_table, write_table
+from prudent.files import checksum
 
 SMALL = replace(world.preset("smoke"), advertisers=40, block_size=20, volume=25.0)
 WEEKS = (0, 1)
@@ -56,6 +57,18 @@ def advertisers_table(week):
     }  # fmt: skip
 
 
+def finish(folder: Path, number: int) -> None:
+    """A manifest of the files as they are."""
+    shards = []
+    for path in sorted((folder / week_folder(number)).glob("day-*/block-*.parquet")):
+        place = (number, int(path.parent.name[4:]), int(path.stem[6:]))
+        files = {"rows": rows_file(*place), "ledger": ledger_file(*place)}
+        sums = {name: {"sha256": checksum((folder / p).read_bytes())} for name, p in files.items()}
+        shards.append({"day": place[1], "block": place[2], **sums})
+    content = {"week": number, "shards": shards}
+    (folder / week_folder(number) / MANIFEST).write_text(json.dumps(content))
+
+
 def write_week(folder: Path, number: int, settings=SMALL) -> np.ndarray:
     """A whole week by the day's simulator; returns what the policy saw, in the order of files."""
     week = make_week(settings, 0, number)
@@ -77,7 +90,7 @@ def write_week(folder: Path, number: int, settings=SMALL) -> np.ndarray:
                 write_table(folder / path, kind, table, {})
             seen.append(((day, block), spies))
     write_table(folder / advertisers_file(number), "advertisers", advertisers_table(week), {})
-    (folder / week_folder(number) / MANIFEST).write_text(json.dumps({"week": number}))
+    finish(folder, number)
     return [spies for _, spies in sorted(seen, key=lambda entry: entry[0])]
 
 
@@ -94,7 +107,8 @@ def data(written, tmp_path):
 
 def rows_in_order(folder: Path, week: int):
     parts = [
-        read_table(folder / rows_file(week, *s), "rows") for s in dataset.shards_of(folder, week)
+        read_table(folder / rows_file(week, *shard[:2]), "rows")
+        for shard in dataset.shards_of(folder, week)
     ]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
@@ -260,6 +274,7 @@ def test_the_scale_is_that_of_the_first_week_whatever_follows(written):
 def test_oracle_files_cannot_be_read_as_rows(data):
     ledger = ledger_file(0, 0, 0)
     shutil.copy(data / oracle_file(ledger), data / ledger)
+    finish(data, 0)
     with pytest.raises(OracleFile, match="no learner"):
         HistoricalDataset(data, [0])
 
@@ -274,11 +289,43 @@ def test_a_cache_is_built_once_and_again_if_it_is_stale(data, tmp_path, monkeypa
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))  # a bit flips
     build_cache(data, 0, cache)
     assert path.read_bytes() == content
-    (data / week_folder(0) / MANIFEST).write_text("{}")  # the week was written anew
+    manifest = data / week_folder(0) / MANIFEST
+    manifest.write_text(manifest.read_text() + "\n")  # the week was written anew
     stale = path.stat().st_mtime_ns
     build_cache(data, 0, cache)
     assert path.stat().st_mtime_ns > stale
     assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("path", [rows_file(0, 1, 0), ledger_file(0, 0, 1)])
+def test_a_lost_or_altered_shard_is_named(data, path):
+    """Another week's file in its place can be read as well as the right one."""
+    shutil.rmtree(data / "cache", ignore_errors=True)
+    shutil.copy(data / str(path).replace("week-0", "week-1"), data / path)
+    with pytest.raises(ValueError, match=f"{path} was altered since its week was finished; restor"):
+        HistoricalDataset(data, [0])
+    (data / path).unlink()
+    with pytest.raises(ValueError, match=f"{path} is missing; restore it"):
+        HistoricalDataset(data, [0])
+    assert not (data / "cache" / "week-0.rows").exists()
+
+
+def test_a_ledger_altered_after_the_cache_was_built_is_named_too(data):
+    build_cache(data, 0, data / "cache")
+    shutil.copy(data / ledger_file(1, 0, 1), data / ledger_file(0, 0, 1))
+    with pytest.raises(ValueError, match=r"ledger-1.parquet was altered"):
+        HistoricalDataset(data, [0])
+
+
+def test_a_manifest_without_its_list_is_refused(data):
+    manifest = data / week_folder(0) / MANIFEST
+    for text in ("{}", "[1]", "no json", '{"shards": []}'):
+        manifest.write_text(text)
+        with pytest.raises(ValueError, match="lists no files; restore it"):
+            HistoricalDataset(data, [0])
+    manifest.write_text('{"shards": [{"day": 0, "block": 0}]}')
+    with pytest.raises(ValueError, match="lacks checksums; restore it"):
+        HistoricalDataset(data, [0])
 
 
 def test_a_build_that_is_killed_leaves_no_cache(data, tmp_path, monkeypatch):

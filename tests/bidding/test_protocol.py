@@ -17,7 +17,7 @@ from safetensors.numpy import load_file
 from prudent.bidding import arms, command, dataset, plan, protocol, tables, world
 from prudent.bidding.dataset import HistoricalDataset
 from prudent.bidding.plan import CLONING, INCUMBENT, Plan, make_plan
-from prudent.bidding.schema import OBSERVATION_SIZE
+from prudent.bidding.schema import OBSERVATION_SIZE, rows_file
 from prudent.bidding.shards import OracleFile, read_table
 from prudent.exported import load_exported
 
@@ -340,6 +340,17 @@ def test_another_plan_or_world_does_not_go_into_the_folder(whole, monkeypatch):
     monkeypatch.setitem(world.PRESETS, "tiny", replace(TINY, bias_sd=0.3))
     with pytest.raises(ValueError, match="not the one this run began with"):
         Plan.read(whole)
+
+
+def test_a_lost_shard_of_the_log_stops_the_run(whole, tmp_path):
+    """As `--resume` finds it: the cache is made anew, the results of week 2 are not there yet."""
+    folder = Path(shutil.copytree(whole, tmp_path / "run"))
+    shutil.rmtree(folder / "cache")
+    (folder / "results" / "week-2.json").unlink()
+    path = folder / "data" / rows_file(1, 3, 1)
+    path.unlink()
+    with pytest.raises(ValueError, match=f"{path} is missing; restore it"):
+        protocol.run_protocol(folder, Plan.read(folder), processes=1, say=quietly)
 
 
 def test_a_folder_of_somebody_else_is_left_alone(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,8 @@ from support import need_ray
 from prudent.bidding import schema
 from prudent.bidding.command import main
 from prudent.bidding.engines import in_this_process, make_engine
-from prudent.bidding.shards import OracleFile, read_oracle, read_table, write_table
+from prudent.bidding.metrics import read_days
+from prudent.bidding.shards import OracleFile, read_note, read_oracle, read_table, write_table
 from prudent.bidding.simulate import Task, make_order, run_task, simulate_week
 from prudent.bidding.world import PRESETS, world_hash
 from prudent.files import FolderInUse, checksum, only_writer
@@ -198,6 +200,31 @@ def test_damaged_files_are_made_again(week, tmp_path):
         (tmp_path / path).write_bytes(whole[:-10])
     simulated(tmp_path)
     assert contents(tmp_path) == contents(week)
+
+
+def test_files_that_were_altered_and_can_be_read_are_made_again(week, tmp_path):
+    """A ledger with other numbers names the same task; the manifest knows its checksum."""
+    simulated(tmp_path)
+    for kind, place, column in (
+        ("ledger", schema.ledger_file(0, 3, 1), "pay"),
+        ("advertisers", schema.advertisers_file(0), "budget"),
+    ):
+        path = tmp_path / place
+        table = read_table(path, kind)
+        write_table(path, kind, {**table, column: 2 * table[column]}, read_note(path))
+        with pytest.raises(ValueError, match=f"{place} was altered since its week was finished"):
+            read_days(tmp_path, 0)
+        simulated(tmp_path)
+        assert contents(tmp_path) == contents(week)
+
+
+def test_older_weeks_whose_manifest_has_no_advertisers_are_read(week, tmp_path):
+    shutil.copytree(week, tmp_path / "old")
+    path = tmp_path / "old/week-0/manifest.json"
+    manifest = json.loads(path.read_text())
+    del manifest["advertisers"]
+    path.write_text(json.dumps(manifest))
+    assert len(read_days(tmp_path / "old", 0).pay) == 7 * 40
 
 
 def test_other_policies_and_worlds_are_not_mixed_in(week):
