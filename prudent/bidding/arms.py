@@ -41,7 +41,14 @@ from prudent.pieces.types import (
 )
 from prudent.settings import fitting
 from prudent.tasks.custom import unknown_task
-from prudent.training.checkpoint import Checkpoint, fill, load_newest, named_leaves, save_checkpoint
+from prudent.training.checkpoint import (
+    Checkpoint,
+    Found,
+    fill,
+    load_newest,
+    named_leaves,
+    save_checkpoint,
+)
 from prudent.training.export import export_policy
 from prudent.training.learner import Learner, compiled
 from prudent.training.off_policy import CALLS
@@ -175,8 +182,29 @@ def mark_of(plan: Plan, name: str) -> str:
     return f"{plan.identity()}-{name}"
 
 
-def restore(folder: Path, plan: Plan, built: Built, name: str, learner: Learner) -> Progress:
-    found = load_newest(folder / "arms" / name, mark_of(plan, name), print, with_replay=False)
+def newest_checkpoint(folder: Path, plan: Plan, name: str) -> Found | None:
+    return load_newest(folder / "arms" / name, mark_of(plan, name), print, with_replay=False)
+
+
+def check_ends(folder: Path, plan: Plan, name: str, week: int, found: Found | None) -> None:
+    """Refuse what is not the end of that week's update: going on from it, or judging it, would be
+    of another learner.
+    """
+    facts = found.facts if found else {}
+    if facts.get("week") != week or facts["done"] != (1 if is_on_policy(name) else plan.updates):
+        at = f"is of week {facts['week']}, update {facts['done']}" if facts else "is lost"
+        raise ValueError(
+            f"{folder / 'arms' / name}: the end of week {week}'s update is needed, and the newest "
+            f"whole checkpoint {at}; restore the checkpoints, or begin anew"
+        )
+
+
+def restore(folder: Path, plan: Plan, name: str, week: int, learner: Learner) -> Progress:
+    """Where the update of that week was left; else the end of the one before."""
+    found = newest_checkpoint(folder, plan, name)
+    begins = week == 1 and found is None
+    if not begins and (found is None or found.facts["week"] != week):
+        check_ends(folder, plan, name, week - 1, found)
     state = learner.init()
     generator, none = np.random.default_rng(), np.zeros(len(learner.metric_names))
     if found is None:
@@ -286,7 +314,7 @@ def learn_from_rows(
 
     example = jax.tree.map(shape_of, batch(1, np.random.default_rng(0), 0))
     learner = compiled(algorithm, plan.seed, lambda data: data, example)
-    progress = restore(folder, plan, built, name, learner)
+    progress = restore(folder, plan, name, week, learner)
     if progress.week < week and plan.multiplier_scope == "advertiser":
         progress = progress._replace(state=answered(plan, folder, name, week, progress.state))
     progress = fresh_week(plan, name, week, progress)
@@ -342,7 +370,7 @@ def learn_from_days(
     learner = compiled(
         built.algorithm, plan.seed, lambda data: data, jax.tree.map(shape_of, rollout)
     )
-    progress = restore(folder, plan, built, name, learner)
+    progress = restore(folder, plan, name, week, learner)
     if progress.week < week:
         progress = fresh_week(plan, name, week, progress)
         began = perf_counter()
@@ -461,13 +489,14 @@ def calibrate(folder: Path, plan: Plan, name: str, week: int) -> None:
         history = HistoricalDataset(
             folder / "data", [week], arms=own, cache=folder / "cache", learning=learning
         )
-        found = estimates_and_costs(built, restored_state(folder, plan, built, name), history)
+        found = estimates_and_costs(built, restored_state(folder, plan, built, name, week), history)
     write_atomically(path, to_json(found, indent=1).encode())
 
 
-def restored_state(folder: Path, plan: Plan, built: Built, name: str) -> Any:
+def restored_state(folder: Path, plan: Plan, built: Built, name: str, week: int) -> Any:
     template = jax.eval_shape(built.algorithm.init, jax.random.key(0))
-    checkpoint = load_newest(folder / "arms" / name, mark_of(plan, name), print, with_replay=False)
+    checkpoint = newest_checkpoint(folder, plan, name)
+    check_ends(folder, plan, name, week, checkpoint)
     assert checkpoint is not None
     return jax.tree.map(jnp.asarray, fill(template, checkpoint.arrays, "state/"))
 

@@ -353,6 +353,47 @@ def test_a_lost_shard_of_the_log_stops_the_run(whole, tmp_path):
         protocol.run_protocol(folder, Plan.read(folder), processes=1, say=quietly)
 
 
+@pytest.fixture
+def begun(whole, tmp_path):
+    """The whole run without the records of week 2; CAL has checkpoints of 70 and 140 updates."""
+    folder = Path(shutil.copytree(whole, tmp_path / "begun"))
+    for name in ("cal", "cup"):
+        plan.record_file(folder, name, 2).unlink()
+    return folder
+
+
+def damage(folder, name, number):
+    path = folder / "arms" / name / "checkpoints" / f"step-{number:09d}.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def test_a_damaged_checkpoint_of_the_week_is_made_again(begun, whole):
+    """From the end of the week before, which comes to the same."""
+    damage(begun, "cal", 142)
+    arms.learn_week(begun, Plan.read(begun), "cal", 2)
+    one, other = (plan.policy_file(f, "cal", 2).read_bytes() for f in (begun, whole))
+    assert one == other
+
+
+@pytest.mark.parametrize(("name", "newest", "update"), [("cal", 142, 70), ("cup", 4, 1)])
+def test_a_checkpoint_of_an_older_week_is_no_place_to_go_on_from(begun, name, newest, update):
+    plan.calibration_file(begun, "cal", 2).unlink()
+    damage(begun, name, newest)
+    made, home = Plan.read(begun), begun / "arms" / name
+    told = f"{home}: .* week 2's update .* newest whole checkpoint is of week 1, update {update};"
+    with pytest.raises(ValueError, match=told):
+        arms.learn_week(begun, made, name, 3)
+    shutil.rmtree(home / "checkpoints")
+    with pytest.raises(ValueError, match=f"{home}: .* week 1's update .* checkpoint is lost"):
+        arms.learn_week(begun, made, name, 2)
+
+
+def test_a_later_weeks_learner_does_not_begin_again(begun):
+    plan.record_file(begun, "cal", 1).unlink()
+    with pytest.raises(ValueError, match="newest whole checkpoint is of week 2"):
+        arms.learn_week(begun, Plan.read(begun), "cal", 1)
+
+
 def test_a_folder_of_somebody_else_is_left_alone(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(ValueError, match=r"not empty \(mine.txt\)"):
