@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-from prudent.bidding.population import Week
+from prudent.bidding.population import Week, make_week
 from prudent.bidding.schema import DAYS
 from prudent.bidding.world import ASSIGNMENT, stream
 
@@ -16,20 +16,23 @@ def assign(kind: Assignment, week: Week, arms: int) -> np.ndarray:
     """u8[DAYS, A]. `isolated` has a world for each arm, where that arm is all there is.
 
     `switchback`: within a stratum (category by decile of volume) advertisers take the rows of a
-    random cyclic Latin square, so each passes through all arms over the days, and every day every
-    arm has its share of every stratum. `weekly`: an advertiser keeps an arm for a week and moves on
-    to the next in the next week.
+    random cyclic Latin square, so each passes through all arms over the days (through DAYS of them
+    where there are more), and every day every arm has its share of every stratum. `weekly`: an
+    advertiser keeps an arm for a week and moves on to the next in the next week.
     """
     if arms > np.iinfo(np.uint8).max:
         raise ValueError(f"{arms} arms; at most {np.iinfo(np.uint8).max} can be told apart")
     count = week.world.advertisers
     if kind == "isolated" or arms == 1:
         return np.zeros((DAYS, count), np.uint8)
-    # The order within strata is that of the world, not of the week: arms rotate, not the dice.
-    generator = stream(ASSIGNMENT, week.seed, week.week if kind == "switchback" else 0)
-    place = places_in_strata(week, generator)
     if kind == "weekly":
+        # Slots have their places in the first week for good, so that arms rotate and not the dice;
+        # a newcomer goes on with the slot that it takes.
+        first = make_week(week.world, week.seed, 0)
+        place = places_in_strata(first, stream(ASSIGNMENT, week.seed, 0))
         return np.tile(((place + week.week) % arms).astype(np.uint8), (DAYS, 1))
+    generator = stream(ASSIGNMENT, week.seed, week.week)
+    place = places_in_strata(week, generator)
     square = latin_square(arms, generator)
     days = np.arange(DAYS)[:, None] % arms
     return square[place[None] % arms, days].astype(np.uint8)

@@ -185,10 +185,19 @@ def test_switchback_is_balanced_within_strata(small_week):
 
 
 def test_weekly_arms_stay_for_a_week_and_rotate(small_week):
-    still = replace(small_week.world, **STILL)
-    first, second = (assign("weekly", make_week(still, 0, week), 4) for week in (0, 1))
+    """Whoever comes and goes: a slot has its place for good."""
+    churning = replace(small_week.world, churn=0.1)
+    first, *later = (assign("weekly", make_week(churning, 0, week), 4) for week in range(3))
     assert np.all(first == first[:1])
-    assert np.array_equal(second, (first + 1) % 4)
+    for week, arms in enumerate(later, 1):
+        assert np.array_equal(arms, (first + week) % 4)
+
+
+def test_with_more_arms_than_days_switchback_passes_through_as_many_as_days(small_week):
+    arms = assign("switchback", small_week, 9)
+    assert all(len(set(advertiser)) == 7 for advertiser in arms.T[:200])
+    counts = np.stack([np.bincount(day, minlength=9) for day in arms])
+    assert np.all(np.abs(counts - 3000 / 9) <= 1)
 
 
 def test_one_arm_is_all_there_is_when_isolated(small_week):
