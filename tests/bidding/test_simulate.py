@@ -117,6 +117,12 @@ def test_learners_cannot_open_the_oracle(week, tmp_path):
         read_table(week / schema.rows_file(0, 0, 0), "rows", ["exp_gmv"])
 
 
+def test_a_data_set_may_lie_below_any_folder(week, tmp_path):
+    """What a file is, it says itself; the name of a folder says nothing."""
+    shutil.copytree(week, tmp_path / "oracle" / "mine")
+    assert len(read_days(tmp_path / "oracle" / "mine", 0).pay) == 7 * 40
+
+
 def test_other_files_are_refused_in_one_line(week, tmp_path):
     with pytest.raises(ValueError, match="holds ledger, not rows"):
         read_table(week / schema.ledger_file(0, 0, 0), "rows")
