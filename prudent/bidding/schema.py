@@ -10,7 +10,7 @@ A data set is one folder:
     week-W/manifest.json                  written last: policies, seeds, rows, checksums
     oracle/week-W/day-D/block-B.parquet   ORACLE_ROWS, row by row beside block-B.parquet
     oracle/week-W/day-D/ledger-B.parquet  ORACLE_LEDGER, row by row beside ledger-B.parquet
-    policies/SHA16.safetensors            the networks that acted, by the start of their checksum
+    policies/SHA16.safetensors, .onnx     the networks that acted, by the start of their checksum
 
 Days are 0 (Monday) to 6. The successor of a row is the next row, unless `done`. Each Parquet file
 says what it is in the metadata of its schema (`prudent.kind`), so an oracle file is one wherever it

@@ -410,7 +410,9 @@ def keep_policy(folder: Path, description: str) -> tuple[str, str | None]:
         return description, None
     content = path.read_bytes()
     sha = checksum(content)
-    name = Path("policies") / f"{sha[:16]}.safetensors"
+    # By its suffix a file is known to be ONNX; any other is in safetensors.
+    suffix = path.suffix if path.suffix == ".onnx" else ".safetensors"
+    name = Path("policies") / f"{sha[:16]}{suffix}"
     if not (folder / name).exists():
         with writing(folder / name):
             os.makedirs((folder / name).parent, exist_ok=True)

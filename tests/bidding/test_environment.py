@@ -1,6 +1,7 @@
 """The environments: Gymnasium's rules, the kernel's numbers, and learning in them."""
 
 import warnings
+from dataclasses import replace
 from itertools import pairwise
 
 import gymnasium
@@ -11,7 +12,8 @@ from gymnasium.utils.env_checker import check_env
 from prudent.bidding.environment import ID, OCPMEnv, OCPMVectorEnv, begin, empty_days, look
 from prudent.bidding.policies import make_policy, sampled
 from prudent.bidding.schema import OBSERVATION, OBSERVATION_SIZE, View
-from prudent.bidding.world import stream
+from prudent.bidding.simulate import Task, make_order, run_task
+from prudent.bidding.world import PRESETS, stream
 from prudent.exported import ExportedPolicy, load_exported, write_exported
 from prudent.tasks import TASKS
 from prudent.tasks.adapter import AdaptedEnv, describe_spaces, open_environment, probe
@@ -244,3 +246,20 @@ def test_an_algorithm_learns_in_it_and_its_policy_bids(tmp_path):
     k = policy.act(view, stream(3, 0))
     assert k.shape == (5,)
     assert np.all((k >= 0.5) & (k <= 1.5))
+    deploy_as_onnx(tmp_path)
+
+
+def deploy_as_onnx(folder):
+    """The data set keeps the model under a name by which it is read as one, and it acts."""
+    import prudent
+
+    prudent.export(folder / "run", folder / "policy.onnx")
+    world = replace(PRESETS["smoke"], advertisers=20, block_size=20, volume=15.0)
+    order = make_order(folder / "data", world, 0, 0, [f"{folder / 'policy.onnx'}@greedy"])
+    (kept,) = order.policies
+    assert kept.endswith(".onnx@greedy")
+    observations = np.ones((4, OBSERVATION_SIZE), np.float32)
+    acts = make_policy(str(folder / "data" / kept)).act(View(4, observations), stream(3, 0))
+    plain = load_exported(folder / "policy.safetensors")(observations)[:, 0]
+    np.testing.assert_allclose(acts, plain, atol=1e-5)
+    assert run_task(Task(order, 0, 0)).rows.rows > 100
