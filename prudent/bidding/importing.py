@@ -9,7 +9,7 @@ c per conversion and earning at least what was paid are the same promise.
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,11 +21,14 @@ import pyarrow.parquet as pq
 
 from prudent.bidding import schema
 from prudent.bidding.assignment import volume_deciles
+from prudent.bidding.dataset import before_in_day
 from prudent.bidding.schema import AD, CATEGORY, DAYS, K_HIGH, K_LOW, MANIFEST, USER, WORLD
 from prudent.bidding.shards import Written, write_table
 from prudent.files import to_json, write_atomically, writing
 
 NAMED = 3  # rows that a complaint names; the others are counted
+SUFFIXES = (".parquet", ".csv")
+ROUNDING = 1e-3  # of a day's budget: what the rounded pay of its rows may add up to beyond it
 FORMAT = 1
 
 
@@ -35,6 +38,7 @@ class Column(NamedTuple):
     whole: bool = False
     default: float | None = None  # None: the column is needed
     open_low: bool = False
+    open_high: bool = False
 
 
 MONEY = Column(0.0, 3e38)
@@ -42,7 +46,7 @@ NUMBER = Column(-6e4, 6e4, default=0.0)
 COLUMNS: Mapping[str, Column] = {
     "week": Column(0, 10_000, whole=True),
     "day": Column(0, DAYS - 1, whole=True),  # 0 is Monday
-    "hour": Column(0.0, 23.9999),  # when the record arrived
+    "hour": Column(0.0, 24.0, open_high=True),  # when the record arrived
     "advertiser": Column(0, 2**32 - 1, whole=True),
     "target_roi": Column(0.0, 1e6, open_low=True),  # GMV / pay; one per advertiser and week
     "budget": Column(0.0, 1e15, open_low=True),  # of a day; one per advertiser and week
@@ -64,10 +68,15 @@ AUCTIONNET = (
     *("conversionAction", "isEnd"),
 )
 AUCTIONNET_KEYS = AUCTIONNET[:6]
-FLAGS = ("xi", "isExposed", "conversionAction", "isEnd")
 TICKS = 48
+AMOUNT = Column(0.0, 1e15)
+REQUEST: Mapping[str, Column] = {
+    "timeStepIndex": Column(0, TICKS - 1, whole=True),
+    **dict.fromkeys(("xi", "isExposed", "conversionAction", "isEnd"), Column(0, 1, whole=True)),
+}
 
 Table = dict[str, np.ndarray]
+RowName = Callable[[int], str]  # of a row's place in a table, as its owner finds it
 
 
 class Refused(ValueError):
@@ -76,15 +85,12 @@ class Refused(ValueError):
 
 def import_logs(logs: Sequence[Path], out: Path, layout: str = "prudent") -> list[str]:
     """Check the files and write a data set; returns what there is to say about it."""
-    paths = files_of(logs)
+    notes: list[str] = []
+    paths = files_of(logs, notes)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise Refused(f"{out} is there already; choose another folder with --out")
-    notes: list[str] = []
-    if layout == "auctionnet":
-        table = from_auctionnet(paths, notes)
-    else:
-        table = checked_table(read_all(paths))
-    order = np.lexsort((table["hour"], table["advertiser"], table["day"], table["week"]))
+    table = from_auctionnet(paths, notes) if layout == "auctionnet" else from_files(paths)
+    order = in_time(table)
     table = {name: values[order] for name, values in table.items()}
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -104,49 +110,90 @@ def import_logs(logs: Sequence[Path], out: Path, layout: str = "prudent") -> lis
     ]
 
 
-def files_of(logs: Sequence[Path]) -> list[Path]:
+def files_of(logs: Sequence[Path], notes: list[str]) -> list[Path]:
     found: list[Path] = []
     for log in logs:
         if log.is_dir():
-            found += sorted(p for p in log.iterdir() if p.suffix in (".parquet", ".csv"))
+            inside = sorted(p for p in log.iterdir() if not p.name.startswith("."))
+            found += [p for p in inside if suffix_of(p) in SUFFIXES]
+            others = [p.name for p in inside if suffix_of(p) not in SUFFIXES]
+            if others:
+                endings = " nor ".join(SUFFIXES)
+                notes.append(
+                    f"{log}: not read, since it ends in neither {endings}: {others[0]}"
+                    + (f", and {len(others) - 1} more" if others[1:] else "")
+                )
         elif log.is_file():
             found.append(log)
         else:
             raise Refused(f"there is no file {log}")
     if not found:
-        raise Refused("a log is needed: Parquet or CSV files, or a folder of them")
+        told = "".join(f"{note}; " for note in notes)
+        raise Refused(f"{told}a log is needed: Parquet or CSV files, or a folder of them")
+    real = [path.resolve() for path in found]
+    twice = [path for path, place in zip(found, real, strict=True) if real.count(place) > 1]
+    if twice:
+        raise Refused(f"{twice[0]} is named twice; its rows would count twice. Nothing was written")
     return found
 
 
-def read_arrow(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+def suffix_of(path: Path) -> str:
+    return path.suffix.lower()
+
+
+def read_arrow(path: Path) -> pa.Table:
     """As it is; a CSV's columns in the types that they look like."""
     try:
-        if path.suffix == ".csv":
-            options = pa_csv.ConvertOptions(include_columns=list(columns) if columns else None)
-            return pa_csv.read_csv(path, convert_options=options)
+        if suffix_of(path) == ".csv":
+            return pa_csv.read_csv(path)
         with pq.ParquetFile(path) as file:
-            return file.read(columns=list(columns) if columns else None)
-    except (OSError, pa.ArrowException, KeyError) as error:
+            return file.read()
+    except (OSError, pa.ArrowException) as error:
         raise Refused(f"{path} cannot be read ({' '.join(str(error).split())})") from None
 
 
-def read_all(paths: Sequence[Path]) -> Table:
-    """The documented columns of all files, one behind the other; text where there is text."""
-    parts = []
+def from_files(paths: Sequence[Path]) -> Table:
+    """The documented columns of all files, one behind the other, checked."""
+    parts, lengths = [], []
+    needed = [name for name, column in COLUMNS.items() if column.default is None]
     for path in paths:
         table = read_arrow(path)
-        missing = [
-            n for n, c in COLUMNS.items() if c.default is None and n not in table.column_names
-        ]
-        if missing:
-            raise Refused(
-                f"{path} has no column {', '.join(missing)}; it has "
-                f"{', '.join(table.column_names)}. Nothing was written"
-            )
+        check_columns(path, table.column_names, needed, COLUMNS)
         parts.append({n: table.column(n) for n in COLUMNS if n in table.column_names})
+        lengths.append(len(table))
     if len({frozenset(part) for part in parts}) > 1:
         raise Refused("the files have different columns; give them the same. Nothing was written")
-    return {name: np.concatenate([as_array(part[name]) for part in parts]) for name in parts[0]}
+    raw = {name: np.concatenate([as_array(part[name]) for part in parts]) for name in parts[0]}
+    return checked_table(raw, by_file(paths, np.array(lengths)))
+
+
+def check_columns(
+    path: Path, found: Sequence[str], needed: Iterable[str], known: Iterable[str]
+) -> None:
+    missing = [name for name in needed if name not in found]
+    if missing:
+        raise Refused(
+            f"{path} has no column {', '.join(missing)}; it has {', '.join(found)}. "
+            "Nothing was written"
+        )
+    twice = [name for name in known if found.count(name) > 1]
+    if twice:
+        raise Refused(f"{path} has two columns {twice[0]}; leave one out. Nothing was written")
+
+
+def by_number(row: int) -> str:
+    return f"row {row + 1}"
+
+
+def by_file(paths: Sequence[Path], lengths: np.ndarray) -> RowName:
+    ends = np.cumsum(lengths)
+
+    def named(row: int) -> str:
+        at = int(np.searchsorted(ends, row, side="right"))
+        number = by_number(row - int(ends[at] - lengths[at]))
+        return number if len(paths) == 1 else f"{paths[at]} {number}"
+
+    return named
 
 
 def as_array(column: pa.ChunkedArray) -> np.ndarray:
@@ -160,32 +207,39 @@ def as_array(column: pa.ChunkedArray) -> np.ndarray:
     return found
 
 
-def checked_table(raw: Table) -> Table:
+def checked_table(raw: Table, named: RowName) -> Table:
     """The columns as numbers, or one line that names the first rows at fault and counts all."""
     faults: list[str] = []
     table: Table = {}
     count = len(next(iter(raw.values())))
     if not count:
         raise Refused("the log has no rows. Nothing was written")
+
+    def complain_of(name: str, what: str, wrong: np.ndarray, values: np.ndarray) -> None:
+        complain(faults, f"{name} is {what}", wrong, values, named)
+
     for name, rule in COLUMNS.items():
         if name not in raw:
             table[name] = np.full(count, rule.default)
             continue
         values, wrong_type = as_numbers(raw[name])
-        complain(faults, name, "not a number", wrong_type, raw[name])
+        complain_of(name, "not a number", wrong_type, raw[name])
         known = ~wrong_type
         outside = known & ~within(values, rule)
-        complain(faults, name, f"not {described(rule)}", outside, raw[name])
+        complain_of(name, f"not {described(rule)}", outside, raw[name])
         table[name] = values
     if not faults:
+        unwon = (table["win"] == 0) & ((table["pay"] > 0) | (table["conv"] > 0))
+        complain_of("win", "0 where something was paid or converted", unwon, table["win"])
         table["win"] = np.where(table["win"] < 0, table["pay"] > 0, table["win"])
         for name in ("target_roi", "budget", "category", *AD, *CATEGORY):
-            complain(faults, name, "not the same in all of an advertiser's week",
-                     differs_within_week(table, name), table[name])  # fmt: skip
-        over = table["pay"] > table["budget"] * (1 + 1e-6)
-        complain(faults, "pay", "more than a day's budget", over, table["pay"])
-        arm = differs_within(table, ("week", "day", "advertiser"), "arm")
-        complain(faults, "arm", "not the same in all of an advertiser's day", arm, table["arm"])
+            differs = differs_within(table, ("week", "advertiser"), name)
+            complain_of(name, "not the same in all of an advertiser's week", differs, table[name])
+        paid = paid_so_far(table)
+        over = paid > table["budget"] * (1 + ROUNDING)
+        complain_of("pay", "more than the budget, added up over the day,", over, paid)
+        arm = differs_within(table, DAY, "arm")
+        complain_of("arm", "not the same in all of an advertiser's day", arm, table["arm"])
     if faults:
         raise Refused("; ".join(faults) + ". Nothing was written")
     return table
@@ -206,39 +260,59 @@ def as_numbers(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def within(values: np.ndarray, rule: Column) -> np.ndarray:
     above = values > rule.low if rule.open_low else values >= rule.low
-    found = above & (values <= rule.high)
+    found = above & (values < rule.high if rule.open_high else values <= rule.high)
     return found & (values == np.floor(values)) if rule.whole else found
 
 
 def described(rule: Column) -> str:
     kind = "a whole number" if rule.whole else "a number"
-    return f"{kind} {'above' if rule.open_low else 'from'} {rule.low:g} to {rule.high:g}"
+    low, high = "above" if rule.open_low else "from", "to below" if rule.open_high else "to"
+    return f"{kind} {low} {rule.low:g} {high} {rule.high:g}"
 
 
 def complain(
-    faults: list[str], name: str, what: str, wrong: np.ndarray, values: np.ndarray
+    faults: list[str], what: str, wrong: np.ndarray, values: np.ndarray, named: RowName
 ) -> None:
     rows = np.flatnonzero(wrong)
     if not len(rows):
         return
-    shown = ", ".join(f"row {row + 1}: {str(values[row])[:40]!r}" for row in rows[:NAMED])
+    shown = ", ".join(f"{named(row)}: {str(values[row])[:40]!r}" for row in rows[:NAMED].tolist())
     more = f", and {len(rows) - NAMED} more" if len(rows) > NAMED else ""
-    faults.append(f"{name} is {what} in {len(rows)} of {len(wrong)} rows ({shown}{more})")
+    faults.append(f"{what} in {len(rows)} of {len(wrong)} rows ({shown}{more})")
 
 
-def differs_within_week(table: Table, name: str) -> np.ndarray:
-    return differs_within(table, ("week", "advertiser"), name)
+DAY = ("week", "day", "advertiser")  # what names one
+
+
+def in_time(table: Table) -> np.ndarray:
+    """The order of days of advertisers and of the hours in them."""
+    return np.lexsort((table["hour"], *(table[key] for key in reversed(DAY))))
+
+
+def begins(table: Table, keys: Sequence[str], order: np.ndarray) -> np.ndarray:
+    """Where, in this order, a row has other keys than the one before."""
+    found = np.zeros(len(order), bool)
+    found[0] = True
+    for key in keys:
+        values = table[key][order]
+        found[1:] |= values[1:] != values[:-1]
+    return found
+
+
+def paid_so_far(table: Table) -> np.ndarray:
+    """What an advertiser's day has come to, each row included."""
+    order = in_time(table)
+    lengths = np.diff(np.append(np.flatnonzero(begins(table, DAY, order)), len(order)))
+    pay = table["pay"][order]
+    found = np.empty(len(order))
+    found[order] = before_in_day(pay, lengths) + pay
+    return found
 
 
 def differs_within(table: Table, keys: Sequence[str], name: str) -> np.ndarray:
     """Rows whose value is not that of the first row with the same keys."""
     order = np.lexsort(tuple(table[key] for key in reversed(keys)))
-    changes = np.zeros(len(order), bool)
-    changes[0] = True
-    for key in keys:
-        sorted_key = table[key][order]
-        changes[1:] |= sorted_key[1:] != sorted_key[:-1]
-    first = np.maximum.accumulate(np.where(changes, np.arange(len(order)), 0))
+    first = np.maximum.accumulate(np.where(begins(table, keys, order), np.arange(len(order)), 0))
     values = table[name][order]
     wrong = np.zeros(len(order), bool)
     wrong[order] = values != values[first]
@@ -271,7 +345,7 @@ def from_auctionnet(paths: Sequence[Path], notes: list[str]) -> Table:
     table = {
         "week": (period - first) // DAYS,
         "day": (period - first) % DAYS,
-        "hour": tick % TICKS * (24.0 / TICKS),
+        "hour": tick * (24.0 / TICKS),
         "advertiser": raw["advertiserNumber"],
         "target_roi": np.ones(len(k)),
         "budget": raw["budget"],
@@ -285,12 +359,21 @@ def from_auctionnet(paths: Sequence[Path], notes: list[str]) -> Table:
         "conv": np.minimum(raw["conversionAction"], 65_535),
         "category": raw["advertiserCategoryIndex"],
     }
-    return checked_table(table)
+    return checked_table(
+        table,
+        lambda row: (
+            f"period {period[row]:g}, advertiser {raw['advertiserNumber'][row]:g}, "
+            f"tick {tick[row]:g}"
+        ),
+    )
 
 
 def tick_sums(path: Path) -> pa.Table:
     """Totals of each (period, advertiser, tick) in one file, read in parts that fit memory."""
-    parts = [summed(with_requests(batch, path)) for batch in batches(path)]
+    parts, first = [], 0
+    for batch in batches(path):
+        parts.append(summed(with_requests(batch, path, first)))
+        first += len(batch)
     if not parts:
         raise Refused(f"{path} has no rows. Nothing was written")
     return summed(pa.concat_tables(parts))
@@ -298,8 +381,10 @@ def tick_sums(path: Path) -> pa.Table:
 
 def batches(path: Path) -> Iterable[pa.Table]:
     try:
-        if path.suffix == ".csv":
-            with pa_csv.open_csv(path) as reader:
+        if suffix_of(path) == ".csv":
+            # Else the first of a file's parts would decide whether a column has whole numbers.
+            types = pa_csv.ConvertOptions(column_types=dict.fromkeys(AUCTIONNET, pa.float64()))
+            with pa_csv.open_csv(path, convert_options=types) as reader:
                 for batch in reader:
                     yield pa.Table.from_batches([batch])
         else:
@@ -310,21 +395,20 @@ def batches(path: Path) -> Iterable[pa.Table]:
         raise Refused(f"{path} cannot be read ({' '.join(str(error).split())})") from None
 
 
-def with_requests(table: pa.Table, path: Path) -> pa.Table:
-    missing = [name for name in AUCTIONNET if name not in table.column_names]
-    if missing:
-        raise Refused(
-            f"{path} has no column {', '.join(missing)}; AuctionNet's are "
-            f"{', '.join(AUCTIONNET)}. Nothing was written"
-        )
+def with_requests(table: pa.Table, path: Path, first: int) -> pa.Table:
+    """Requests as numbers; `first` of the file's rows are before these."""
+    check_columns(path, table.column_names, AUCTIONNET, AUCTIONNET)
     faults: list[str] = []
     columns = {}
     for name in AUCTIONNET:
-        values, wrong = as_numbers(as_array(table.column(name)))
-        complain(faults, name, "not a number", wrong, as_array(table.column(name)))
-        complain(faults, name, "below 0", ~wrong & (values < 0), values)
-        if name in FLAGS:
-            complain(faults, name, "neither 0 nor 1", ~wrong & (values > 0) & (values != 1), values)
+        rule = REQUEST.get(name, AMOUNT)
+        found = as_array(table.column(name))
+        values, wrong = as_numbers(found)
+        outside = ~wrong & ~within(values, rule)
+        for what, rows in (("a number", wrong), (described(rule), outside)):
+            complain(
+                faults, f"{name} is not {what}", rows, found, lambda row: by_number(first + row)
+            )
         columns[name] = values
     if faults:
         raise Refused(f"{path}: {'; '.join(faults)}. Nothing was written")
