@@ -17,6 +17,7 @@ import numpy as np
 from prudent.bidding.manifest import check_whole, read_advertisers, read_ledger, shards_of
 from prudent.bidding.schema import ledger_file, oracle_file
 from prudent.bidding.shards import read_oracle
+from prudent.constraints import FORMS
 
 LEAST_SPEND = 0.01  # of the budget: who spends less has no ROI to speak of
 TOLERANCES = (0.05, 0.10)
@@ -168,10 +169,14 @@ def metrics_of(days: Days, clusters: np.ndarray, requests_per_record: int) -> di
             summed(week.cluster, np.maximum(due - week.gmv, 0.0)), summed(week.cluster, due)
         ),
         "roi_ratio": Sums(summed(week.cluster, week.gmv), summed(week.cluster, due)),
-        "deficit": Sums(
-            summed(cluster, (days.roi * days.pay - days.gmv) / (days.roi * days.budget)),
-            summed(cluster, np.ones(len(cluster))),
-        ),
+        # What each form of the constraint limits, over the days as they were.
+        **{
+            form: Sums(
+                summed(cluster, cost.step_cost(days.pay, days.gmv, days.roi, days.budget)),
+                summed(cluster, days.pay if form == "ratio" else np.ones(len(cluster))),
+            )
+            for form, cost in FORMS.items()
+        },
         "utilisation": Sums(summed(cluster, days.pay), summed(cluster, days.budget)),
         "exhausted": Sums(
             summed(cluster, days.exhausted.astype(float)), summed(cluster, np.ones(len(cluster)))

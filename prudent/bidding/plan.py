@@ -12,7 +12,7 @@ tables.md  table-paper.csv  table-full.csv  frontier.png  index.html
 """
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,7 +38,7 @@ from prudent.settings import (
 INCUMBENT, CLONING = "incumbent", "behaviour-cloning"
 PLAN = "plan.json"
 PAPER_COLUMNS = ("wcsac", "cvpo", "cup", "sac-pid", "cal", "sac-lag")
-# Constants among which the best in hindsight is chosen, and the other references.
+# Where none are named; among constants the best in hindsight is chosen.
 CONSTANTS = tuple(f"constant:{k:g}" for k in (0.6, 0.7, 0.8, 0.9, 1.0))
 REFERENCES = (*CONSTANTS, "feedback:0.9", "dual:1", "informed:0.85", CLONING)
 
@@ -168,13 +168,14 @@ def make_plan(preset: str, given: dict[str, Any]) -> Plan:
         sizes["references"] = SMOKE_REFERENCES
     sha = world_hash(world_preset(preset))
     plan = checked(Plan(**{"preset": preset, **sizes, **values, "world_sha256": sha}))
+    plan = replace(plan, references=tuple(map(reference_name, plan.references)))
     check_plan(plan)
     return plan
 
 
 def check_plan(plan: Plan) -> None:
     for reference in plan.references:
-        check_reference(reference)
+        reference_name(reference)
     half_life_of(plan.strategy)
     unknown = [name for name in plan.algorithms if name not in ALGORITHMS]
     if unknown:
@@ -203,14 +204,16 @@ def check_plan(plan: Plan) -> None:
         )
 
 
-def check_reference(name: str) -> None:
+def reference_name(name: str) -> str:
+    """The one name that a reference has: `constant:1.0` is `constant:1`."""
+    if name == CLONING:
+        return name
     rule, _, number = name.partition(":")
-    if rule in RULES:
-        checked_number(name, rule, number)
-    elif name != CLONING:
+    if rule not in RULES:
         raise ValueError(
             f"no reference {name!r}; there is: {', '.join(f'{r}:NUMBER' for r in RULES)}, {CLONING}"
         )
+    return f"{rule}:{checked_number(name, rule, number):.15g}"
 
 
 def write_plan(folder: Path, plan: Plan) -> None:

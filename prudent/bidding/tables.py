@@ -11,16 +11,17 @@ from typing import Any, NamedTuple
 
 from matplotlib.figure import Figure
 
-from prudent.bidding.plan import CONSTANTS, INCUMBENT, Plan, calibration_file, results_file
+from prudent.bidding.plan import INCUMBENT, Plan, calibration_file, results_file
 from prudent.bidding.schema import DAYS
 from prudent.bidding.world import preset as world_preset
+from prudent.constraints import FORMS, FormName
 from prudent.files import write_atomically
 
 TITLES = {
     "wcsac": "WCSAC", "cvpo": "CVPO", "cup": "CUP", "sac-pid": "SAC-PIDLag", "cal": "CAL",
     "sac-lag": "SAC-Lag", "ucb": "UCB-k", INCUMBENT: "incumbent",
 }  # fmt: skip
-BEST_CONSTANT = "best constant (hindsight)"
+CONSTANT, BEST_CONSTANT = "constant:", "best constant (hindsight)"
 
 
 class Line(NamedTuple):
@@ -62,26 +63,31 @@ def read_lines(folder: Path, plan: Plan) -> list[Line]:
         references = results.get("references", {})
         for name, found in references.items():
             lines.append(Line(week, name, "reference", found, {}, {}, results))
-        best = best_constant(references)
+        best = best_constant(references, plan.form)
         if best is not None:
-            name = f"{BEST_CONSTANT}: {best.partition(':')[2]}"
+            name = f"{BEST_CONSTANT}: {constant(best):g}"
             lines.append(Line(week, name, "reference", references[best], {}, {}, results))
     return lines
 
 
-def best_constant(references: Mapping[str, Mapping[str, Any]]) -> str | None:
+def constant(name: str) -> float:
+    return float(name.removeprefix(CONSTANT))
+
+
+def best_constant(references: Mapping[str, Mapping[str, Any]], form: FormName) -> str | None:
     """The one that pays most within the constraint that learners have; else the safest."""
-    constants = [name for name in CONSTANTS if name in references]
+    # Results of older versions have the deficit only.
+    constants = [n for n in references if n.startswith(CONSTANT) and form in references[n]]
     if not constants:
         return None
 
     def number(name: str, metric: str) -> float:
         return float(references[name][metric]["value"])
 
-    within = [name for name in constants if number(name, "deficit") <= 0.0]
+    within = [name for name in constants if number(name, form) <= FORMS[form].bound]
     if within:
         return max(within, key=lambda name: number(name, "pay_per_day"))
-    return min(constants, key=lambda name: number(name, "deficit"))
+    return min(constants, key=lambda name: number(name, form))
 
 
 def value(line: Line, name: str) -> float | None:
@@ -188,11 +194,11 @@ def frontier(lines: Sequence[Line], plan: Plan, path: Path) -> bytes:
     axes = figure.add_subplot()
     days = platform_days(plan) / 1000
     drawn = [line for line in lines if line.week > 0 and not line.name.startswith(BEST_CONSTANT)]
-    names = list(dict.fromkeys(line.name for line in drawn if line.name not in CONSTANTS))
+    names = list(dict.fromkeys(line.name for line in drawn if not line.name.startswith(CONSTANT)))
     last = max((line.week for line in drawn), default=0)
     constants = sorted(
-        (line for line in drawn if line.name in CONSTANTS and line.week == last),
-        key=lambda line: line.name,
+        (line for line in drawn if line.name.startswith(CONSTANT) and line.week == last),
+        key=lambda line: constant(line.name),
     )
     if constants:
         draw(axes, constants, days, f"constant k, week {last}", "0.6", "--", None)
@@ -219,7 +225,8 @@ def draw(
     pays = [days * (value(line, "pay_per_day") or 0.0) for line in known]
     axes.plot(rates, pays, style, color=colour, marker=marker, label=label, linewidth=1.0)
     for line, rate, pay in zip(known, rates, pays, strict=True):
-        text = line.name.partition(":")[2] if line.name in CONSTANTS else str(line.week)
+        is_constant = line.name.startswith(CONSTANT)
+        text = f"{constant(line.name):g}" if is_constant else str(line.week)
         axes.annotate(text, (rate, pay), fontsize=7, xytext=(3, 3), textcoords="offset points")
 
 

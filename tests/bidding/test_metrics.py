@@ -47,6 +47,7 @@ def test_metrics_of_an_arm_by_hand():
         "pay": 60.0, "pay_per_day": 20.0, "vio_week": 0.5, "vio_day": 1 / 3, "vio_exp": 0.5,
         "vio_week_5%": 0.5, "vio_week_10%": 0.0, "depth": 5 / 160, "roi_ratio": 155 / 160,
         "deficit": ((20 - 25) / 200 + (60 - 50) / 200 + 0) / 3, "utilisation": 60 / 250,
+        "budget": -(25 / 200 + 50 / 200 + 80 / 200) / 3, "ratio": -(75 / 2 + 80 / 4) / 60,
         "exhausted": 0.0, "win_rate": 25 / 60, "mean_k": 31 / 30,
     }  # fmt: skip
     assert found == pytest.approx(wanted)
