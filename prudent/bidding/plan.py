@@ -42,6 +42,9 @@ PAPER_COLUMNS = ("wcsac", "cvpo", "cup", "sac-pid", "cal", "sac-lag")
 CONSTANTS = tuple(f"constant:{k:g}" for k in (0.6, 0.7, 0.8, 0.9, 1.0))
 REFERENCES = (*CONSTANTS, "feedback:0.9", "dual:1", "informed:0.85", CLONING)
 
+# One step a week: at the others' rate the multiplier would not leave 0 within a year.
+CUP_SETTINGS: dict[str, Any] = {"multiplier_learning_rate": 1.0, "hidden": (64, 64)}
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -75,6 +78,8 @@ class Plan:
     budget_units: Positive = 10.0
     conservatism: NotNegative | None = None
     convexity: NotNegative | None = None
+    # Settings of CUP_SETTINGS that were given for all, and so hold for CUP too.
+    given_to_cup: tuple[str, ...] = ()
     world_sha256: str = ""
 
     @property
@@ -105,8 +110,8 @@ class Plan:
             "multiplier": "projected_sgd",
         }
         if algorithm == "cup":
-            # One step a week: at its usual rate the multiplier would not leave 0 within a year.
-            found |= {"multiplier_learning_rate": 1.0, "hidden": (64, 64)}
+            own = CUP_SETTINGS.items()
+            found |= {name: value for name, value in own if name not in self.given_to_cup}
         if self.form == "ratio":
             found["constraint"] = "ratio"
         if self.multiplier_scope != "global":
@@ -163,6 +168,7 @@ def make_plan(preset: str, given: dict[str, Any]) -> Plan:
     if preset not in SIZES:
         raise ValueError(f"no preset {preset!r}; there is: {', '.join(SIZES)}")
     values = {name: value for name, value in given.items() if value is not None}
+    values["given_to_cup"] = tuple(name for name in CUP_SETTINGS if name in values)
     sizes = dict(SIZES[preset])
     if preset == "smoke":
         sizes["references"] = SMOKE_REFERENCES

@@ -325,7 +325,16 @@ def test_what_the_plan_says_reaches_every_algorithm_that_has_it(whole):
     assert configs["cal"].initial_temperature == 0.01
     assert configs["cal"].dual_action == configs["sac-lag"].dual_action == "policy"
     assert configs["cal"].multiplier_learning_rate == 3e-3
-    assert configs["cup"].multiplier_learning_rate == 1.0
+    # What is given holds for CUP too, whose own defaults are others.
+    assert (configs["cup"].hidden, configs["cup"].multiplier_learning_rate) == ((8, 8), 1.0)
+    usual = {name: value for name, value in GIVEN.items() if name != "hidden"}
+    for given, expected in (
+        ({}, ((64, 64), 1.0)),
+        ({"hidden": (256, 256), "multiplier_learning_rate": 3e-3}, ((256, 256), 3e-3)),
+    ):
+        made = make_plan("tiny", {**usual, **given})
+        config = arms.build(made, "cup", scale).run.config
+        assert (config.hidden, config.multiplier_learning_rate) == expected
 
 
 @pytest.mark.parametrize("name", plan.PAPER_COLUMNS)
