@@ -92,6 +92,9 @@ class CalibrateOptions:
 
 def main(arguments: list[str]) -> None:
     options = read(CalibrateOptions, "prudent bidding calibrate", arguments)
+    for name in ("seeds", "policy"):
+        if not getattr(options, name):
+            raise ValueError(f"--{name} has no value; at least one is needed")
     world = preset(options.preset)
     results: dict[str, Any] = {"preset": options.preset, "world_sha256": world_hash(world)}
     for policy in options.policy:

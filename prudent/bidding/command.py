@@ -178,6 +178,8 @@ def learn(arguments: list[str]) -> None:
     """For `run`: one algorithm's update of one week, in a process of its own."""
     from prudent import backend
 
+    if len(arguments) < 4:
+        raise ValueError("`prudent bidding learn` is for `prudent bidding run`; give that instead")
     threading.Thread(target=end_with, args=(int(arguments[3]),), daemon=True).start()
     backend.prepare()
     from prudent.bidding.arms import main as learn_one
@@ -190,17 +192,17 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "calibrate": calibrate,
     "run": run,
     "import": import_log,
-    "learn": learn,
     "inspect": inspect,
     "bench": bench,
 }
+INTERNAL = {"learn": learn}  # which `run` gives
 
 
 def main(arguments: list[str]) -> None:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE, end="")
         return
-    command = COMMANDS.get(arguments[0])
+    command = {**COMMANDS, **INTERNAL}.get(arguments[0])
     if command is None:
         raise ValueError(
             f"no command `prudent bidding {arguments[0]}`; there is: {', '.join(COMMANDS)}"

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, cast
 
 import gymnasium
 import numpy as np
+from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
@@ -144,6 +145,17 @@ def checked_form(form: str) -> FormName:
     return cast("FormName", form)
 
 
+def checked_week(week: int) -> int:
+    if not isinstance(week, int | np.integer) or week < 0:
+        raise ValueError(f"no week {week}; weeks are whole numbers from 0")
+    return int(week)
+
+
+def check_begun(days: Days) -> None:
+    if not days.volume.all():
+        raise ResetNeeded("no day has begun; call reset() before step()")
+
+
 class OCPMEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     """One advertiser's day; a new advertiser every episode unless one is named by its slot."""
 
@@ -159,11 +171,11 @@ class OCPMEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         render_mode: str | None = None,
     ) -> None:
         self.render_mode = render_mode
-        self.week = make_week(preset(world), world_seed, week)
-        if advertiser is not None and not 0 <= advertiser < self.week.world.advertisers:
-            raise ValueError(
-                f"no advertiser {advertiser}; there are 0 to {self.week.world.advertisers - 1}"
-            )
+        self.week = make_week(preset(world), world_seed, checked_week(week))
+        count = self.week.world.advertisers
+        known = isinstance(advertiser, int | np.integer) and 0 <= advertiser < count
+        if advertiser is not None and not known:
+            raise ValueError(f"no advertiser {advertiser}; there are 0 to {count - 1}")
         self.advertiser, self.cost = advertiser, checked_form(cost)
         self.observation_space = Box(-np.inf, np.inf, (OBSERVATION_SIZE,), np.float32)
         self.action_space = Box(K_LOW, K_HIGH, (1,), np.float32)
@@ -178,6 +190,7 @@ class OCPMEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         return look(self.week, self._days)[0], {"advertiser": int(self._days.slot[0])}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        check_begun(self._days)
         k = np.asarray(action, np.float32).reshape(1)
         step = bid(self.week, self._days, k, self.cost, self.np_random)
         infos = report(self._days, step)
@@ -203,7 +216,7 @@ class OCPMVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         if num_envs < 1:
             raise ValueError(f"num_envs is {num_envs}; at least 1 is needed")
         self.num_envs, self.cost = num_envs, checked_form(cost)
-        self.week = make_week(preset(world), world_seed, week)
+        self.week = make_week(preset(world), world_seed, checked_week(week))
         self.single_observation_space = Box(-np.inf, np.inf, (OBSERVATION_SIZE,), np.float32)
         self.single_action_space = Box(K_LOW, K_HIGH, (1,), np.float32)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
@@ -225,6 +238,7 @@ class OCPMVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     def step(
         self, actions: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        check_begun(self._days)
         k = np.asarray(actions, np.float32).reshape(self.num_envs)
         step = bid(self.week, self._days, k, self.cost, self.np_random)
         infos = report(self._days, step)

@@ -25,6 +25,7 @@ from prudent.settings import CountOrZero
 
 SPREAD = 0.02  # of k within days; below it a log hardly says what another k would do
 SURELY = 2.0  # standard errors
+SAME = 1e-6  # days' mean k is not told apart, and no slope is, below this deviation
 
 
 class Slope(NamedTuple):
@@ -75,8 +76,10 @@ def within_days(days: Days, name: str) -> Slope:
     return slope(days.place, spread, product - days.k * amount / days.records)
 
 
-def between_days(days: Days, name: str) -> Slope:
+def between_days(days: Days, name: str) -> Slope | None:
     away = days.k / days.records - days.k.sum() / days.records.sum()
+    if np.sum(days.records * away**2) < SAME**2 * days.records.sum():
+        return None
     amount = getattr(days, name)
     around = amount - days.records * amount.sum() / days.records.sum()
     return slope(days.place, days.records * away**2, away * around)
@@ -106,10 +109,10 @@ def inspect(data: Path, number: int) -> dict[str, Any]:
         return found
     for name in ("pay", "deficit"):
         inner, outer = within_days(days, name), between_days(days, name)
-        found[name] = {"within_days": inner._asdict(), "between_days": outer._asdict()}
-    inner, outer = (Slope(**found["deficit"][which]) for which in ("within_days", "between_days"))
-    apart = inner.value - outer.value
-    if apart > SURELY * np.hypot(inner.error, outer.error):
+        between = None if outer is None else outer._asdict()
+        found[name] = {"within_days": inner._asdict(), "between_days": between}
+    # The last are of the deficit.
+    if outer and inner.value - outer.value > SURELY * np.hypot(inner.error, outer.error):
         found["warning"] = (
             "days with a higher k have less deficit than k makes of it: the logged policy bids "
             "more where it goes well, and what learns from this log may take that for an effect "
@@ -142,7 +145,9 @@ def described(found: dict[str, Any]) -> str:
         lines.append("0.1 more k, in millionths of a day's budget per record:")
     for name in ("pay", "deficit"):
         for which, words in (("within_days", "within days"), ("between_days", "between days")):
-            if name in found:
+            if name in found and found[name][which] is None:
+                lines.append(f"  {name:8} {words:13} cannot be told: all have the same mean k")
+            elif name in found:
                 value, error = (found[name][which][part] * 1e5 for part in ("value", "error"))
                 lines.append(f"  {name:8} {words:13} {value:+8.0f} ± {error:.0f}")
     if "warning" in found:

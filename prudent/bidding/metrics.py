@@ -253,16 +253,18 @@ def relative_difference(
     reference: int,
     generator: np.random.Generator,
     resamples: int = RESAMPLES,
-) -> list[Measured]:
-    """A metric of each arm over that of the reference arm, minus 1; paired by advertiser."""
+) -> list[Measured | None]:
+    """A metric of each arm over that of the reference arm, minus 1; paired by advertiser. None
+    where that has no meaning, since one of them is undefined or the reference's is 0.
+    """
     drawn = replicates([{name: arm[name]} for arm in metrics], generator, resamples)
     base, base_value = drawn[reference][name], value_of(metrics[reference][name])
+    values = [float(quotient(value_of(arm[name]), base_value)) - 1.0 for arm in metrics]
     return [
-        Measured(
-            float(quotient(value_of(arm[name]), base_value)) - 1.0,
-            interval_of(quotient(values[name], base) - 1.0),
-        )
-        for arm, values in zip(metrics, drawn, strict=True)
+        Measured(value, interval_of(quotient(own[name], base) - 1.0))
+        if np.isfinite(value)
+        else None
+        for value, own in zip(values, drawn, strict=True)
     ]
 
 

@@ -24,7 +24,14 @@ from prudent.bidding.world import preset as world_preset
 from prudent.bidding.world import world_hash
 from prudent.configs import OnPolicySchedule
 from prudent.constraints import FORMS, FormName
-from prudent.files import canonical_json, checksum, to_json, write_atomically
+from prudent.files import (
+    LOCK,
+    canonical_json,
+    checksum,
+    remove_leftovers,
+    to_json,
+    write_atomically,
+)
 from prudent.settings import (
     Count,
     NotNegative,
@@ -233,7 +240,8 @@ def write_plan(folder: Path, plan: Plan) -> None:
                 f"{folder}`, or choose another folder with --out"
             )
         return
-    others = sorted(p.name for p in folder.iterdir() if p.name != ".lock")
+    remove_leftovers(folder)
+    others = sorted(p.name for p in folder.iterdir() if p.name != LOCK)
     if others:
         raise ValueError(f"{folder} is not empty ({others[0]}); choose another folder with --out")
     write_atomically(path, content)

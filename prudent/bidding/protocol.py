@@ -96,17 +96,18 @@ def run_week(site: Site, week: int) -> None:
         "references": references,
         "training": {a: read_json(record_file(folder, a, week)) for a in plan.algorithms},
         "rows": read_json(folder / "data" / week_folder(week) / MANIFEST)["rows"],
-        "simulation_seconds": seconds,
     }
+    if seconds is not None:
+        content["simulation_seconds"] = seconds
     write_atomically(results_file(folder, week), (to_json(content, indent=1) + "\n").encode())
     site.say(described(week, found))
 
 
-def deploy(site: Site, data: Path, week: int, policies: Sequence[str]) -> float:
-    """Simulate a week of a data set, unless it was; returns the seconds that it took now."""
+def deploy(site: Site, data: Path, week: int, policies: Sequence[str]) -> float | None:
+    """Simulate a week of a data set; returns the seconds that it took, None if it was there."""
     plan = site.plan
     if (data / week_folder(week) / MANIFEST).exists():
-        return 0.0
+        return None
     site.say(f"week {week}: simulating {data.name} with {len(policies)} arms")
     began = perf_counter()
     order = make_order(
@@ -147,7 +148,8 @@ def evaluate_arms(site: Site, week: int) -> dict[str, Any]:
     reference = plan.arms.index(INCUMBENT)
     differences = metrics.relative_difference(sums, "pay_per_day", reference, generator)
     for name, difference in zip(plan.arms, differences, strict=True):
-        found[name] |= metrics.to_json({"pay_change": difference})
+        if difference is not None:
+            found[name] |= metrics.to_json({"pay_change": difference})
     return found
 
 

@@ -181,7 +181,7 @@ def shared_world(line: Line) -> list[str]:
     """Seconds and rows of the simulation that all arms had in common."""
     if line.kind == "reference" or "rows" not in line.results:
         return ["-", "-"]
-    return [number(line.results["simulation_seconds"], 0), str(line.results["rows"])]
+    return [number(line.results.get("simulation_seconds"), 0), str(line.results["rows"])]
 
 
 def number(found: Any, digits: int = 3) -> str:

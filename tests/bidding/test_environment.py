@@ -89,6 +89,17 @@ def test_other_costs_are_gmv_alone():
         OCPMEnv("smoke", advertiser=500)
 
 
+@pytest.mark.parametrize("make", [OCPMEnv, lambda *world, **how: OCPMVectorEnv(2, *world, **how)])
+def test_what_is_not_there_is_refused(make):
+    for week in (-3, 1.5):
+        with pytest.raises(ValueError, match=f"no week {week}; weeks are whole numbers from 0"):
+            make("smoke", week=week)
+    with pytest.raises(gymnasium.error.ResetNeeded, match="call reset"):
+        make("smoke").step(np.ones((2, 1))[: getattr(make("smoke"), "num_envs", 1)])
+    with pytest.raises(ValueError, match=r"no advertiser 1.7; there are 0 to 499"):
+        OCPMEnv("smoke", advertiser=1.7)
+
+
 def test_an_ended_day_begins_anew_at_the_next_step():
     vector = OCPMVectorEnv(64, "smoke")
     vector.reset(seed=0)

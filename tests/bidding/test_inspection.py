@@ -81,6 +81,27 @@ def test_a_log_without_exploration_is_told(tmp_path, capsys):
     assert "pay" not in json.loads(capsys.readouterr().out)
 
 
+def test_days_of_one_mean_k_tell_nothing_between_them(tmp_path, capsys):
+    """Every day has the same 0.75 and 1.25: within days there is a slope, between them none."""
+    count = 6 * 2
+    columns = {
+        "week": [0] * count, "day": np.repeat(np.arange(6), 2), "hour": [1.0, 2.0] * 6,
+        "advertiser": [3] * count, "target_roi": [ROI] * count, "budget": [BUDGET] * count,
+        "pctr": [0.02] * count, "pcvr": [0.05] * count, "pgmv": [60.0] * count,
+        "k": [0.75, 1.25] * 6, "pay": [1.0, 2.0] * 6, "gmv": [0.0] * count,
+    }  # fmt: skip
+    pq.write_table(pa.table(columns), tmp_path / "log.parquet")
+    import_logs([tmp_path / "log.parquet"], tmp_path / "data")
+    command.main(["inspect", str(tmp_path / "data")])
+    said = capsys.readouterr().out.splitlines()
+    assert said[2].split()[3] == "+2000"  # 0.1 more k: 0.2 more of 100
+    assert said[3] == "  pay      between days  cannot be told: all have the same mean k"
+    command.main(["inspect", str(tmp_path / "data"), "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["deficit"]["between_days"] is None
+    assert "warning" not in found
+
+
 def test_the_words_have_the_numbers(tmp_path, capsys):
     data = made(tmp_path)
     found = inspect(data, 0)

@@ -93,6 +93,16 @@ def test_arms_are_drawn_together():
     assert change[1].interval == pytest.approx((0.0, 0.0), abs=1e-12)
 
 
+def test_there_is_no_change_against_nothing():
+    """The reference pays nothing, or an arm has no days: neither is a number."""
+    nothing, some = Sums(np.zeros(5), np.ones(5)), Sums(np.ones(5), np.ones(5))
+    nobody = Sums(np.zeros(5), np.zeros(5))
+    arms = [{"pay_per_day": sums} for sums in (nothing, some, nobody)]
+    generator = np.random.default_rng(0)
+    assert relative_difference(arms, "pay_per_day", 0, generator, 20) == [None, None, None]
+    assert relative_difference(arms, "pay_per_day", 1, generator, 20)[2] is None
+
+
 def coverage(clustered: bool, worlds: int = 200) -> float:
     """How often a 95 % interval holds the true mean, of 40 advertisers with 10 alike days each."""
     generator = np.random.default_rng(1)

@@ -426,6 +426,28 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path):
         carry_out(tmp_path)
 
 
+def test_a_write_that_was_killed_is_no_reason_to_refuse_a_folder(tmp_path):
+    (tmp_path / ".prudent-0123456789abcdef.tmp").write_text("half a plan")
+    made = make_plan("tiny", GIVEN)
+    plan.write_plan(tmp_path, made)
+    assert Plan.read(tmp_path) == made
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
+
+
+def test_the_time_of_a_simulation_that_was_there_is_not_known(whole, tmp_path):
+    """As after a kill between a deployment and its results."""
+    folder = Path(shutil.copytree(whole, tmp_path / "run"))
+    (folder / "results" / "week-2.json").unlink()
+    protocol.run_protocol(folder, Plan.read(folder), processes=1, say=quietly)
+    one, other = (json.loads((f / "results/week-2.json").read_text()) for f in (folder, whole))
+    assert other.pop("simulation_seconds") > 0.0
+    assert timeless(one) == timeless(other)
+    assert "simulation_seconds" not in one
+    rows = (folder / "table-full.csv").read_text().splitlines()
+    (cal,) = [row.split(",") for row in rows if row.startswith("2,CAL")]
+    assert cal[-2] == "-"
+
+
 def test_no_learner_can_open_the_oracle(whole):
     paths = list((whole / "data" / "oracle").rglob("*.parquet"))
     assert paths

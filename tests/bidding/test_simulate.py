@@ -347,8 +347,15 @@ def test_wrong_requests_are_refused_in_one_line(tmp_path):
         make_order(tmp_path, TINY, 0, 0, [])
     with pytest.raises(ValueError, match="no world named"):
         main(["simulate", "--preset", "huge", "--out", str(tmp_path)])
-    with pytest.raises(ValueError, match="no command `prudent bidding fly`; there is: simulate"):
+    with pytest.raises(
+        ValueError, match="no command `prudent bidding fly`; there is: simulate"
+    ) as no:
         main(["fly"])
+    assert "learn" not in str(no.value)  # `run` alone gives it
+    with pytest.raises(ValueError, match="`prudent bidding learn` is for `prudent bidding run`"):
+        main(["learn"])
+    with pytest.raises(ValueError, match="--seeds has no value; at least one is needed"):
+        main(["calibrate", "--preset", "smoke", "--seeds"])
     assert not list(tmp_path.iterdir())
 
 
