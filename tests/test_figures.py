@@ -1,5 +1,6 @@
 """The paper's figures from made-up records: which panels, which lines, which numbers."""
 
+import json
 import shlex
 from importlib import import_module
 from pathlib import Path
@@ -141,6 +142,17 @@ def test_kinds_have_their_order_and_colours(tmp_path):
         if line.get_label() in named
     }
     assert list(colours.values()) == list(COLOURS[:3])
+
+
+def test_the_grid_of_the_dual_makes_the_runs_that_are_kept():
+    """Whatever the default of a task becomes: what is not named must stay off."""
+    planned = expand(module("dual").GRID)
+    assert len(planned) == 4 * 6 * 3
+    runs = {(run.task, run.seed, run.identity()) for run, _ in planned}
+    kept = [json.loads(path.read_text()) for path in ROOT.glob("results/dual/*/run.json")]
+    assert len(kept) > 20
+    found = {(each["run"]["task"], each["run"]["seed"], each["identity"]) for each in kept}
+    assert found <= runs
 
 
 def test_the_last_quarter_of_training_beside_the_budget(tmp_path):
