@@ -138,7 +138,19 @@ def environment_name(env: Any) -> str:
     return f"{getattr(named, '__module__', 'custom')}:{getattr(named, '__qualname__', 'env')}"
 
 
+def check_budget_possible(task: Task, discount: float) -> None:
+    """That some policy could keep the budget, by what a step can cost."""
+    least, largest = step_range(task)
+    lowest = task.constraint.measure([min(least, 0.0)] * task.horizon, discount)
+    if task.constraint.budget < lowest:
+        raise ValueError(
+            f"{task.name}: the budget is {task.constraint.budget:g}, but a step costs {least:g} to "
+            f"{largest:g}, so that no episode costs less than {lowest:g}"
+        )
+
+
 def make_run(algorithm: str, task: Task, preset: str, seed: int, chosen: Settings) -> Run:
+    check_budget_possible(task, chosen.config.cost_discount)
     least, largest = used_cost_range(task, chosen.config)
     return checked_run(
         Run(

@@ -279,7 +279,7 @@ def test_negative_costs_have_to_be_said(tmp_path):
         return -0.5
 
     short = {"env": Counting, "horizon": 10, "cost": refund, "budget": 3.0, **SMALL}
-    with pytest.raises(ValueError, match=r"a step cost -0\.5, but .* at least 0; declare"):
+    with pytest.raises(ValueError, match=r"a step cost -0\.5, but .* at least 0; say what"):
         prudent.train("cal", out=tmp_path / "unsaid", **short)
     prudent.train("cal", out=tmp_path / "said", negative_costs=True, **short)
     said = json.loads((tmp_path / "said" / "run.json").read_text())["run"]

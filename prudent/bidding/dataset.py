@@ -289,14 +289,13 @@ class LoggedWeek:
                 rows = self.rows[["gmv", "pay", "k"]][index]
                 gmv = rows["gmv"].astype(float)
                 fair = rows["pay"] / rows["k"].astype(float)
-                left = []
-                for values, total in zip((gmv, fair), later, strict=True):
+                left = [np.empty(0), np.empty(0)]  # GMV and fair pay to come
+                for part, values in enumerate((gmv, fair)):
                     whole = np.add.reduceat(values, np.cumsum(length) - length)
-                    left.append(np.repeat(whole + total[place], length))
-                    left[-1] -= before_in_day(values, length)
-                    total[place] += whole
-                np.divide(*left, out=gmv, where=fair > 0.0)
-                found[index] = gmv
+                    left[part] = np.repeat(whole + later[part, place], length)
+                    left[part] -= before_in_day(values, length)
+                    later[part, place] += whole
+                found[index] = np.divide(left[0], left[1], out=gmv, where=fair > 0.0)
         return found
 
     def with_successors(self, index: np.ndarray) -> np.ndarray:

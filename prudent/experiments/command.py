@@ -90,6 +90,8 @@ class SweepOptions(GridOptions):
     """Cost allowed per episode (default: the task's)."""
     negative_costs: bool = False
     """Costs can be negative, and so may the budget."""
+    cost_range: tuple[float, float] | None = None
+    """Least and largest cost of a step, which may be inf (default: the task's, if it knows)."""
     cost: str | None = None
     """With --env: the entry of `info` that is the cost (default: cost)."""
     horizon: int | None = None
@@ -98,7 +100,7 @@ class SweepOptions(GridOptions):
     """Whether an episode's cost is its discounted sum (default: the task's; else a plain sum)."""
 
 
-LIMITS = ("budget", "horizon", "discounted", "cost", "negative_costs")
+LIMITS = ("budget", "horizon", "discounted", "cost", "negative_costs", "cost_range")
 
 
 def experiment(arguments: list[str]) -> None:

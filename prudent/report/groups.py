@@ -127,7 +127,9 @@ def labelled(records: Sequence[Record], say: Say) -> dict[str, list[Record]]:
         together.setdefault(identity(record), []).append(record)
     groups = [Group(found[0].format, settings_of(found[0]), found) for found in together.values()]
     tell_formats(groups, say)
-    return {label(group, groups): group.records for group in groups}
+    found = {label(group, groups): group.records for group in groups}
+    assert len(found) == len(groups), "two groups of runs have one label"
+    return found
 
 
 def in_order(groups: Mapping[str, list[Record]]) -> dict[str, list[Record]]:
@@ -202,11 +204,9 @@ def tell_formats(groups: Sequence[Group], say: Say) -> None:
 def differing(settings: Sequence[Mapping[str, str]]) -> list[str]:
     """Names of those that are not the same in all of these."""
     names = dict.fromkeys(name for each in settings for name in each)
-    return [
-        name
-        for name in names
-        if name not in IMPLIED and len({each.get(name) for each in settings}) > 1
-    ]
+    found = [name for name in names if len({each.get(name) for each in settings}) > 1]
+    implied = IMPLIED if "config.cost_bounds" in found else ()
+    return [name for name in found if name not in implied]
 
 
 def label(group: Group, groups: Sequence[Group]) -> str:
