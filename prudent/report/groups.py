@@ -22,6 +22,8 @@ ADDED_TO_FORMAT_1: Mapping[str, str] = {
     "schedule.target_steps": "1",
     "schedule.asynchronous": "false",
 }
+# Format 2 stores these always, and a run of format 1 was made as if with these values.
+ADDED_TO_FORMAT_2: Mapping[str, str] = {"cost_source": 'info["cost"]', "init_from": "none"}
 # Format 2 stores these only where they are used; see `prudent.settings.LATER`.
 UNSTORED: Mapping[str, str] = {
     "config.dual_states": "replay",
@@ -93,6 +95,15 @@ Identity = tuple[int, frozenset[tuple[str, str]]]
 def identity(record: Record) -> Identity:
     """Equal for runs of equal settings, but never across formats, which store different ones."""
     return record.format, frozenset(settings_of(record).items())
+
+
+def same_settings(one: Record, other: Record) -> bool:
+    """Also across formats: what only the older one stores was never read."""
+    if one.format == other.format:
+        return identity(one) == identity(other)
+    older, newer = sorted((one, other), key=lambda record: record.format)
+    before = {**ADDED_TO_FORMAT_2, **settings_of(older)}
+    return all(before.get(name) == value for name, value in settings_of(newer).items())
 
 
 def by_label(records: Sequence[Record], say: Say = note) -> dict[str, list[Record]]:
