@@ -347,6 +347,11 @@ def start_line(run: Run, folder: Path) -> str:
         )
         if isinstance(run.config, DualConfig) and run.config.calibration == "episodes":
             seen += ", calibrated by episodes" if run.budget else "; calibration has no effect on 0"
+    _, largest = run.step_bounds()
+    if largest is not None:
+        most = run.constraint.measure([max(largest, 0.0)] * run.horizon, run.config.cost_discount)
+        if run.budget >= most:
+            seen += f"; no episode can cost more than {most:g}, so it limits nothing"
     return (
         f"{run.algorithm} on {run.task}, preset {run.preset}, seed {run.seed}, {plan}\n"
         f"budget {run.budget:g} ({run.constraint.unit}, {run.horizon} steps), {seen}\n"
