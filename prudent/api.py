@@ -138,7 +138,19 @@ def environment_name(env: Any) -> str:
     return f"{getattr(named, '__module__', 'custom')}:{getattr(named, '__qualname__', 'env')}"
 
 
+def check_budget_possible(task: Task, discount: float) -> None:
+    """That some policy could keep the budget, by what a step can cost."""
+    least, largest = step_range(task)
+    lowest = task.constraint.measure([min(least, 0.0)] * task.horizon, discount)
+    if task.constraint.budget < lowest:
+        raise ValueError(
+            f"{task.name}: the budget is {task.constraint.budget:g}, but a step costs {least:g} to "
+            f"{largest:g}, so that no episode costs less than {lowest:g}"
+        )
+
+
 def make_run(algorithm: str, task: Task, preset: str, seed: int, chosen: Settings) -> Run:
+    check_budget_possible(task, chosen.config.cost_discount)
     least, largest = used_cost_range(task, chosen.config)
     return checked_run(
         Run(
@@ -335,6 +347,11 @@ def start_line(run: Run, folder: Path) -> str:
         )
         if isinstance(run.config, DualConfig) and run.config.calibration == "episodes":
             seen += ", calibrated by episodes" if run.budget else "; calibration has no effect on 0"
+    _, largest = run.step_bounds()
+    if largest is not None:
+        most = run.constraint.measure([max(largest, 0.0)] * run.horizon, run.config.cost_discount)
+        if run.budget >= most:
+            seen += f"; no episode can cost more than {most:g}, so it limits nothing"
     return (
         f"{run.algorithm} on {run.task}, preset {run.preset}, seed {run.seed}, {plan}\n"
         f"budget {run.budget:g} ({run.constraint.unit}, {run.horizon} steps), {seen}\n"

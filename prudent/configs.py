@@ -289,10 +289,19 @@ class Run:
         least, largest = self.cost_range
         return -math.inf if least is None else least, math.inf if largest is None else largest
 
+    def step_bounds(self) -> tuple[float | None, float | None]:
+        """What the cost of a step must lie between: as was said, or as a setting relies on."""
+        return self.cost_range or (self.least_cost, self.largest_cost)
+
     def cost_ahead(self) -> tuple[float | None, float | None]:
-        """Least and largest discounted cost that a step and those after it can have."""
+        """Least and largest discounted cost that a step and those after it can have, as the critics
+        count it: they look past a time limit, as if the episode went on, unless it is terminal.
+        """
         discount, horizon = self.config.cost_discount, self.horizon
-        steps = float(horizon) if discount == 1.0 else (1 - discount**horizon) / (1 - discount)
+        ends = getattr(self.schedule, "timeout_is_terminal", False)
+        steps = float(horizon)
+        if discount < 1.0:
+            steps = (1.0 - ends * discount**horizon) / (1.0 - discount)
         least, largest = self.least_cost, self.largest_cost
         return (
             None if least is None else min(least, 0.0) * steps,
@@ -324,6 +333,7 @@ def run_to_json(run: Run) -> dict[str, Any]:
 def checked_run(run: Run) -> Run:
     """The run if all of its settings are of their type and within their range."""
     run = checked(run, config=checked(run.config), schedule=checked(run.schedule))
+    check_multiplier(run.config)
     if isinstance(run.schedule, OffPolicySchedule):
         check_replay(run.schedule)
         if isinstance(run.config, DualConfig):
@@ -336,6 +346,14 @@ def checked_run(run: Run) -> Run:
     else:
         check_epochs(run.schedule, run.horizon)
     return run
+
+
+def check_multiplier(config: AlgorithmConfig) -> None:
+    kept_as = getattr(config, "multiplier", None)
+    if kept_as in ("log_adam", "softplus_adam") and not getattr(config, "initial_multiplier", 1.0):
+        raise ValueError(
+            f"--initial-multiplier is 0; with --multiplier {kept_as} it must be above 0"
+        )
 
 
 def check_replay(schedule: OffPolicySchedule | SemiBatchSchedule) -> None:

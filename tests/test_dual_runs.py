@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
@@ -14,11 +15,13 @@ from test_probes import first_action, solve
 import prudent
 from prudent.algorithms.cal import CALConfig
 from prudent.configs import Run, run_to_json
+from prudent.pieces.types import Needs
 from prudent.report.groups import UNSTORED, described, shown
 from prudent.settings import unstored
 from prudent.tasks import TASKS
 from prudent.tasks.skid import BUDGET, HORIZON, best_return
-from prudent.training.off_policy import train
+from prudent.training import off_policy
+from prudent.training.off_policy import take_ended, train
 from prudent.training.replay import Replay
 from prudent.training.replay_collector import Warmup
 from prudent.training.stored import run_from_json
@@ -114,9 +117,9 @@ def test_options_break_an_infeasible_budget_as_little_as_possible(tmp_path):
 
 
 def test_resume_with_all_options_is_exact(tmp_path):
-    """Stopped in the middle of an episode, with episodes that no update has heard of yet."""
+    """Stopped where an episode ends, of which no update has heard yet."""
     options = {**ALL, "calibration_episodes": 1}
-    task = replace(TASKS["skid"], horizon=7)
+    task = replace(TASKS["skid"], horizon=6)
     run = small_run(task, config=CALConfig(hidden=(8, 8), **{**options, "recent_steps": 20}))
     train_quietly(run, task, tmp_path / "whole")
     stopping = place(run, task, tmp_path / "parts")
@@ -132,6 +135,34 @@ def test_resume_with_all_options_is_exact(tmp_path):
         np.testing.assert_array_equal(array, ends[1][name], err_msg=name)
     last = json.loads((tmp_path / "whole/progress.jsonl").read_text().splitlines()[-1])
     assert last["training"]["effective_budget"] != run.critic_budget()
+
+
+def test_the_mean_cost_of_episodes_is_told_once_and_in_the_critics_unit():
+    """Of three steps each, discounted by 0.5: (1 + 0.5 + 0.25) / 3 of their plain sum."""
+    task = replace(TASKS["skid"], horizon=3)
+    run = small_run(task, config=CALConfig(hidden=(8, 8), cost_discount=0.5, **CALIBRATED))
+    collector = SimpleNamespace(ended_episodes=2, ended_cost=9.0)
+    learner = SimpleNamespace(needs=Needs(finished=True))
+    session = SimpleNamespace(run=run, collector=collector, learner=learner)
+    assert take_ended(session) == (2, pytest.approx(4.5 * 1.75 / 3))
+    assert take_ended(session) == (0, 0.0)
+
+
+def test_episodes_of_the_warm_up_are_not_told(tmp_path, monkeypatch):
+    told = []
+
+    def listen(session):
+        told.append(take_ended(session))
+        return told[-1]
+
+    monkeypatch.setattr(off_policy, "take_ended", listen)
+    task = replace(TASKS["skid"], horizon=6)
+    run = small_run(task, config=CALConfig(hidden=(8, 8), **CALIBRATED))
+    train_quietly(run, task, tmp_path / "run")
+    ended = (tmp_path / "run/episodes.jsonl").read_text().splitlines()
+    phases = [json.loads(line)["phase"] for line in ended]
+    assert phases.count("warmup") >= 2
+    assert sum(int(each.episodes) for each in told) == phases.count("training")
 
 
 def test_recent_rows_are_the_last_ones():
@@ -168,7 +199,9 @@ def test_bounds_of_what_is_to_come():
     run = orbit_run(**BOUNDED)
     least, largest = run.cost_ahead()
     assert least == 0.0
-    assert largest == pytest.approx(sum(0.99**t for t in range(400)))
+    assert largest == pytest.approx(1.0 / (1.0 - 0.99))  # critics look past a time limit
+    ending = replace(run, schedule=replace(run.schedule, timeout_is_terminal=True))
+    assert ending.cost_ahead()[1] == pytest.approx(sum(0.99**t for t in range(400)))
     hopper = small_run(TASKS["hopper-velocity"], config=CALConfig(hidden=(4, 4), **BOUNDED))
     assert hopper.cost_ahead() == (0.0, None)  # nobody knows how fast it can be
     negative = replace(run, least_cost=-2.0, largest_cost=-1.0)
@@ -187,8 +220,18 @@ def test_bounds_of_what_is_to_come():
 def test_what_cannot_be_meant_is_refused(tmp_path):
     with pytest.raises(ValueError, match="7 recent steps never make a batch of 8"):
         orbit_run(dual_states="recent", recent_steps=7)
-    with pytest.raises(ValueError, match=r"the range of costs is \(1, 0\); the least and the"):
-        prudent.train("cal", task="orbit", cost_range=(1, 0), out=tmp_path / "b")
+    for wrong, message in {
+        "cost_range": ((1, 0), r"the range of costs is \(1, 0\); the least and the"),
+        "horizon": (2000, "the horizon is 2000, but the environment ends an episode after 400"),
+        "initial_multiplier": (0.0, "is 0; with --multiplier log_adam it must be above 0"),
+        "multiplier_scope": ("group", "need the owner.* of every row, .*--multiplier-scope global"),
+        "budget": (-3.0, r"the budget is -3, but a step costs 0 to 1, so that no episode costs le"),
+    }.items():
+        with pytest.raises(ValueError, match=message[1]):
+            prudent.train(
+                "cal", task="orbit", out=tmp_path / "b", negative_costs=wrong == "budget",
+                quiet=True, **{wrong: message[0]},
+            )  # fmt: skip
     assert not list(tmp_path.iterdir())
 
 
@@ -197,6 +240,37 @@ def test_a_cost_outside_its_declared_range_stops_the_run(tmp_path):
     run = small_run(task, config=CALConfig(hidden=(4, 4), **BOUNDED))
     with pytest.raises(ValueError, match=r"slack: a step cost 1\.\d+, but .* at most 0\.5;"):
         train_quietly(run, task, tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "options"),
+    [
+        ("sac", {}),
+        ("cal", {"cost_bounds": "none"}),
+        ("ppo", {"steps": 200, "epoch_steps": 200, "evaluate_every": 200}),
+    ],
+)
+def test_a_range_that_was_given_is_held_whatever_uses_it(algorithm, options, tmp_path):
+    few = {"steps": 20, "warmup_steps": 10, "evaluate_every": 20}
+    with pytest.raises(ValueError, match=r"skid: a step cost .* at most 0\.001; say what they are"):
+        prudent.train(
+            algorithm, task="skid", cost_range=(0.0, 0.001), out=tmp_path / "run", quiet=True,
+            hidden=(4, 4), **(options if algorithm == "ppo" else {**few, **options}),
+        )  # fmt: skip
+
+
+def test_a_log_outside_the_range_is_refused(tmp_path):
+    count = 60
+    log = {name: np.zeros((count, 3 if "obs" in name else 1)) for name in
+           ("observation", "action", "next_observation")}  # fmt: skip
+    log |= {name: np.zeros(count) for name in ("reward", "cost", "terminated")}
+    size = TASKS["skid"].make().observation_space.shape[0]
+    log |= {name: np.zeros((count, size)) for name in ("observation", "next_observation")}
+    log["cost"][7] = 1.5
+    few = {"steps": 20, "evaluate_every": 20, "hidden": (4, 4), "batch_size": 8}
+    options = {"task": "skid", "cost_bounds": "task", "warmup": log, "quiet": True, **few}
+    with pytest.raises(ValueError, match=r"warmup: row 7 of the log: skid: a step cost 1\.5, but"):
+        prudent.train("cal", out=tmp_path / "run", **options)
 
 
 @pytest.mark.parametrize("trap", ["skid", "stall"])

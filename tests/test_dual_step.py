@@ -206,8 +206,16 @@ def test_calibration_is_bounded_and_comes_back_at_once():
     assert shifts == pytest.approx([-3.0 * 0.75**n for n in range(1, 6)])
 
 
+def test_however_many_end_at_once_the_first_are_not_counted():
+    rule = to_episodes(budget=8.0, window=4, limit=10.0)
+    state = rule.finished(rule.estimated(rule.init(), np.float32(1.0)), Finished(25, 5.0))
+    assert (float(state.shift), int(state.episodes)) == (0.0, 25)
+    state = rule.finished(rule.estimated(state, np.float32(1.0)), Finished(25, 5.0))
+    assert float(state.shift) == 4.0  # all of the gap at once: more than a window of them
+
+
 @pytest.mark.parametrize("budget", [2.0, -2.0])
-def test_calibration_never_asks_for_less_than_a_tenth(budget):
+def test_calibration_lowers_a_budget_by_nine_tenths_at_most(budget):
     """No estimate of costs that are not negative can meet a budget below 0."""
     rule = to_episodes(budget=budget, window=4, limit=1.5)
     state, _ = follow(rule, rule.init(), [1000.0] * 40, estimate=1.0)

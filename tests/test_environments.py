@@ -450,6 +450,20 @@ def test_negative_costs_are_asked_for():
     assert (horizon, type(horizon)) == (7, int)  # which the run's record can hold
 
 
+def test_a_horizon_is_no_longer_than_episodes():
+    """Their budget would be spread over steps that never come."""
+
+    def limited():
+        return gymnasium.wrappers.TimeLimit(Delayed(), 20)
+
+    for name, make in (("theirs", limited), ("Pendulum-v1", None), ("skid", None)):
+        with pytest.raises(ValueError, match=f"{name}: the horizon is 201, but .* ends an episode"):
+            find_task(name, make, budget=1.0, horizon=201)
+    assert find_task("theirs", limited, budget=1.0, horizon=20).horizon == 20
+    stated = gymnasium.make("Pendulum-v1").unwrapped  # whose 200 steps nobody carries out
+    assert find_task("theirs", stated, budget=1.0, horizon=201).horizon == 201
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -1,5 +1,6 @@
 """The paper's figures from made-up records: which panels, which lines, which numbers."""
 
+import json
 import shlex
 from importlib import import_module
 from pathlib import Path
@@ -122,6 +123,51 @@ def test_gap_table_has_the_halves_of_training(tmp_path):
     assert "| SAC-Lag | 3 | 41 | -3.0 [-5.5, -0.5] | 11.0 [8.5, 13.5] | - | - | - |" in text
 
 
+def with_format(folder, number, **fields):
+    content = json.loads((folder / "run.json").read_text())
+    run = {**content["run"], **fields}
+    if number == 1:  # which lacked some names and had others to which nobody listened
+        for name in ("warmup", "cost_source", "init_from"):
+            run.pop(name, None)
+        run["config"]["unread"] = 7
+    (folder / "run.json").write_text(json.dumps({"format": number, "run": run}))
+
+
+@pytest.mark.parametrize(("start", "together"), [("none", True), ("policy-1", False)])
+def test_a_line_may_have_runs_of_both_formats(start, together, tmp_path):
+    """If what both store is equal, and the newer ones began as the older did."""
+    schedule = dict.fromkeys(("update_every", "target_steps"), 1)
+    schedule |= {"steps": 40, "update_unit": "steps", "asynchronous": False, "updates_per_step": 10}
+    new = {"cost_source": 'info["cost"]', "init_from": start, "warmup": "untrained"}
+    for seed, number in ((0, 1), (1, 2)):
+        folder = write(tmp_path, "cal", seed, cost=COST)
+        with_format(folder, number, schedule=schedule, **new)
+    layout = module("dual").LAYOUT
+    if together:
+        found = drawing.by_task(collect([tmp_path]), layout)
+        assert "| none | 2 |" in drawing.tables(found, layout)
+    else:
+        with pytest.raises(ValueError, match=r"but differ in .*init_from"):
+            drawing.by_task(collect([tmp_path]), layout)
+
+
+def test_only_the_first_steps(tmp_path, monkeypatch, capsys):
+    """COST is 0 to 20 over 41 evaluations; the last ten of the first 21 are 5.5 to 10."""
+    folder = write(tmp_path, "cal", 0, cost=COST)
+    progress = (folder / "progress.jsonl").read_text().splitlines()
+    steps = [json.loads(line)["step"] for line in progress]
+    training = ({"step": s, "phase": "training", "cost": float(s)} for s in steps)
+    (folder / "episodes.jsonl").write_text("".join(json.dumps(e) + "\n" for e in training))
+    words = ("experiment", "dual", "--records", tmp_path, "--out", tmp_path / "out")
+    prudent_command(monkeypatch, *words, "--until", steps[20])
+    mean = np.mean(np.array_split(steps[:21], 4)[-1])
+    row = f"| none | 1 | {BUDGET:g} | {mean:.1f} (one seed) | "
+    assert row in (tmp_path / "out/dual.md").read_text()
+    assert "| 7.8 (one seed) |" in (tmp_path / "out/dual.md").read_text()
+    with pytest.raises(SystemExit, match="--until is for --records"):
+        prudent_command(monkeypatch, "experiment", "dual", "--until", 5)
+
+
 def test_half_of_the_cost_beside_the_budget(tmp_path):
     write(tmp_path, "ppo", 0, cost=np.full(41, 30.0))
     layout = module("thresholds").LAYOUT
@@ -141,6 +187,17 @@ def test_kinds_have_their_order_and_colours(tmp_path):
         if line.get_label() in named
     }
     assert list(colours.values()) == list(COLOURS[:3])
+
+
+def test_the_grid_of_the_dual_makes_the_runs_that_are_kept():
+    """Whatever the default of a task becomes: what is not named must stay off."""
+    planned = expand(module("dual").GRID)
+    assert len(planned) == 4 * 6 * 3
+    runs = {(run.task, run.seed, run.identity()) for run, _ in planned}
+    kept = [json.loads(path.read_text()) for path in ROOT.glob("results/dual/*/run.json")]
+    assert len(kept) > 20
+    found = {(each["run"]["task"], each["run"]["seed"], each["identity"]) for each in kept}
+    assert found <= runs
 
 
 def test_the_last_quarter_of_training_beside_the_budget(tmp_path):

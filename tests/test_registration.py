@@ -211,6 +211,9 @@ def test_an_entry_that_cannot_be_one_is_refused(wrong, said):
         ({"constraint": 25.0}, "the constraint is a float; a prudent.Constraint is needed"),
         ({"constraint": prudent.Constraint(float("nan"), False)}, "the budget is nan"),
         ({"constraint": prudent.Constraint("25", False)}, "the budget is '25'"),
+        ({"cost_range": "01"}, "the range of costs is '01'; the least and the largest cost"),
+        ({"cost_range": (float("nan"), 1.0)}, r"the range of costs is \(nan, 1.0\)"),
+        ({"cost_range": (1.0, 0.0)}, r"the range of costs is \(1.0, 0.0\)"),
         ({"name": "Pendulum-v1"}, "the id of a Gymnasium environment"),
     ],
 )

@@ -272,6 +272,14 @@ def test_the_limit_of_ones_own_environment_is_meant_of_its_episodes(tmp_path, ca
     assert moved["none"] == 0.0
 
 
+def test_a_budget_that_limits_nothing_is_told(tmp_path, capsys):
+    short = {"env": Counting, "horizon": 10, "cost_range": (0.0, 1.0), **SMALL}
+    for budget in (9.0, 500.0):
+        prudent.train("cal", out=tmp_path / f"{budget:g}", budget=budget, **short)
+        told = "no episode can cost more than 10, so it limits nothing" in capsys.readouterr().out
+        assert told == (budget > 10.0)
+
+
 def test_negative_costs_have_to_be_said(tmp_path):
     """Of an environment of one's own, whose estimates are otherwise kept at 0 or above."""
 
@@ -279,7 +287,7 @@ def test_negative_costs_have_to_be_said(tmp_path):
         return -0.5
 
     short = {"env": Counting, "horizon": 10, "cost": refund, "budget": 3.0, **SMALL}
-    with pytest.raises(ValueError, match=r"a step cost -0\.5, but .* at least 0; declare"):
+    with pytest.raises(ValueError, match=r"a step cost -0\.5, but .* at least 0; say what"):
         prudent.train("cal", out=tmp_path / "unsaid", **short)
     prudent.train("cal", out=tmp_path / "said", negative_costs=True, **short)
     said = json.loads((tmp_path / "said" / "run.json").read_text())["run"]

@@ -267,7 +267,7 @@ def calibrated(state: dict[str, float], finished, budget: float, window: int, li
         return state
     gap = cost - state["estimates"] / state["updates"]
     seen, shift = state["episodes"] + episodes, state["shift"]
-    if seen > window:
+    if state["episodes"] >= window:
         shift = shift + min(1.0, episodes / window) * (gap - shift)
         shift = min(max(shift, -limit * abs(budget)), 0.9 * abs(budget))
     return {"shift": shift, "episodes": seen, "estimates": 0.0, "updates": 0}

@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -29,7 +30,7 @@ from prudent.bidding.manifest import (
     read_rows,
     shards_of,
 )
-from prudent.bidding.observation import DECAY, Account, Advertiser, Moment, observe, track_record
+from prudent.bidding.observation import DECAY, Account, Advertiser, Moment, observe
 from prudent.bidding.schema import (
     AD,
     CATEGORY,
@@ -39,6 +40,7 @@ from prudent.bidding.schema import (
     K_LOW,
     MANIFEST,
     USER,
+    WORLD,
     carried_file,
     week_folder,
 )
@@ -66,6 +68,7 @@ HOURS = 24
 ROWS_AT_ONCE = 65_536  # where delayed GMV is counted hour by hour
 SCALE_ROWS = 200_000  # from which the scale of observations is measured
 LARGEST = 5.0  # scaled observations are clipped to this
+PARTS_OF_DAY = 8  # in which a day is gone through, to hold little of it at once
 BATCHES_AT_ONCE = 4_096  # rows that are turned into observations together: they fit the cache
 
 
@@ -183,8 +186,10 @@ StepCost = Callable[[Any, Any, Any, Any], Any]
 
 
 # What a row's cost counts as GMV: what its orders brought, which is nothing for most rows and much
-# for a few; or what was predicted for its wins, times what the advertiser's orders of the week made
-# of such predictions. The second has the same mean as far as that holds, and hardly any noise.
+# for a few; or what was predicted for its wins, times what the advertiser's orders of this row and
+# the week's later ones made of such predictions. The second has the same mean as far as predictions
+# err alike, and less noise. Earlier orders must not count: controllers bid by them, and they are in
+# the observation, so that a lucky order would make what is bid after it look cheap.
 GMVLabel = Literal["realised", "calibrated"]
 
 
@@ -229,9 +234,6 @@ class LoggedWeek:
                 for name in ("arm", "pay", "gmv")
             },
         )
-        log_roi, budget = (self.advertisers[name].astype(float) for name in ("log_roi", "budget"))
-        _, gmv, fair = totals.sum(axis=0).T
-        self.calibration = track_record(gmv, fair, np.exp(log_roi), budget)  # of the whole week
         # What observations need of advertisers, beside each other to be gathered at once.
         columns = ("log_roi", "budget", *CATEGORY, *AD)
         self.facts = np.stack([self.advertisers[name] for name in columns], axis=1, dtype=float)
@@ -242,6 +244,34 @@ class LoggedWeek:
         self.rows = content[:-1]
         pair, step = np.dtype((np.void, 2 * PACKED.itemsize)), PACKED.itemsize
         self._pairs: np.ndarray = np.ndarray(len(self.rows), pair, content, strides=(step,))
+
+    @cached_property
+    def from_here_on(self) -> np.ndarray:
+        """f32[rows], GMV over fair pay of the advertiser's wins from each row to the week's end."""
+        found = np.ones(len(self.rows), np.float32)
+        later = np.zeros((2, len(self.facts)))  # of whole days, by advertiser
+        order = np.arange(len(self.segments.start))
+        # The last day first: `later` then holds those that follow the day in hand.
+        day = self.rows["day_and_done"][self.segments.start] & 7
+        for today in np.unique(day)[::-1]:
+            for segments in np.array_split(order[day == today], PARTS_OF_DAY):
+                start, length, place = (
+                    column[segments]
+                    for column in (self.segments.start, self.segments.length, self.segments.place)
+                )
+                index = np.repeat(start - (np.cumsum(length) - length), length)
+                index += np.arange(len(index))
+                rows = self.rows[["gmv", "pay", "k"]][index]
+                gmv = rows["gmv"].astype(float)
+                fair = rows["pay"] / rows["k"].astype(float)
+                left = [np.empty(0), np.empty(0)]  # GMV and fair pay to come
+                for part, values in enumerate((gmv, fair)):
+                    whole = np.add.reduceat(values, np.cumsum(length) - length)
+                    left[part] = np.repeat(whole + later[part, place], length)
+                    left[part] -= before_in_day(values, length)
+                    later[part, place] += whole
+                found[index] = np.divide(left[0], left[1], out=gmv, where=fair > 0.0)
+        return found
 
     def with_successors(self, index: np.ndarray) -> np.ndarray:
         """[2, N] rows. What follows the last row of a day is of another day, or empty."""
@@ -365,6 +395,8 @@ class HistoricalDataset:
             raise ValueError(f"weeks {list(weeks)}: at least one is needed, and each once")
         self.weeks = [LoggedWeek(data, week, folder) for week in weeks]
         self.learning = learning or Learning()
+        if self.learning.gmv == "calibrated":
+            check_first_price(data)
         # Of each week, the days (indices of its segments) that may be drawn from.
         self.chosen = [self._eligible(week, arms or {}) for week in self.weeks]
         self._pools: dict[str, Pool] = {}
@@ -441,7 +473,7 @@ class HistoricalDataset:
         to_unit = units / budget
         pay, gmv = rows["pay"] * to_unit, rows["gmv"] * to_unit
         if self.learning.gmv == "calibrated":
-            gmv = roi * pay / rows["k"].astype(float) * week.calibration[place]
+            gmv = pay / rows["k"].astype(float) * week.from_here_on[index]
         day_pay, day_gmv = rows["day_pay"] * to_unit, rows["day_gmv"] * to_unit
         # Money is in units already, so a form that divides by the budget divides by one of them.
         action = (rows["k"].astype(np.float32) - (K_HIGH + K_LOW) / 2) / ((K_HIGH - K_LOW) / 2)
@@ -519,6 +551,17 @@ class HistoricalDataset:
             seen.mean(axis=0).astype(np.float32),
             np.maximum(seen.std(axis=0), 1e-2).astype(np.float32),
             LARGEST,
+        )
+
+
+def check_first_price(data: Path) -> None:
+    """Where a win costs what was bid, pay / k is the fair price that predictions are judged by."""
+    path = data / WORLD
+    world = json.loads(path.read_bytes()).get("world", {}) if path.exists() else {}
+    if world.get("price") != "first":
+        raise ValueError(
+            f"{data}: calibrated GMV takes pay / k for the fair price, which holds for simulated "
+            "first-price markets only; learn from realised GMV"
         )
 
 

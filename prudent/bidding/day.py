@@ -304,7 +304,12 @@ def in_file_order(
     }
     bias = week.advertisers.bias[plan.slots].astype(np.float32)
     oracle_ledger: Table = {"exp_gmv": totals(owner, log.expected_gmv[at], length), "bias": bias}
-    return Done(rows, make_ledger(adv, plan.arms, owner, length, rows), oracle_rows, oracle_ledger)
+    # Where a win costs what was bid, dividing by k says it without the rounding of predictions.
+    fair = rows["pay"] / rows["k"].astype(np.float64)
+    if week.world.price == "second":
+        fair = rows["win"] * np.exp(records.log_fair[at].astype(np.float64))
+    ledger = make_ledger(adv, plan.arms, owner, length, rows, fair)
+    return Done(rows, ledger, oracle_rows, oracle_ledger)
 
 
 def totals(owner: np.ndarray, values: np.ndarray, length: np.ndarray) -> np.ndarray:
@@ -312,7 +317,12 @@ def totals(owner: np.ndarray, values: np.ndarray, length: np.ndarray) -> np.ndar
 
 
 def make_ledger(
-    adv: np.ndarray, arms: np.ndarray, owner: np.ndarray, length: np.ndarray, rows: Table
+    adv: np.ndarray,
+    arms: np.ndarray,
+    owner: np.ndarray,
+    length: np.ndarray,
+    rows: Table,
+    fair: np.ndarray,
 ) -> Table:
     def total(values: np.ndarray) -> np.ndarray:
         return totals(owner, values, length)
@@ -327,7 +337,7 @@ def make_ledger(
         "conv": total(rows["conv"]).astype(np.uint32),
         "pay": total(rows["pay"]),
         "gmv": total(rows["gmv"]),
-        "fair_pay": total(rows["pay"] / k),
+        "fair_pay": total(fair),
         "k_sum": total(k),
         "exhausted": (rows["done"][last] == BUDGET_SPENT).astype(np.uint8),
     }

@@ -49,7 +49,8 @@ class RunOptions:
     """Of the constraint; `ratio` is for cal and ucb."""
     gmv: GMVLabel = "calibrated"
     """In the costs learned from: what orders brought, or what was predicted for the wins, times
-    what the advertiser's orders of that week made of it. Metrics are always of the first."""
+    what the advertiser's orders from then to the week's end made of it. Metrics are always of the
+    first."""
     multiplier_scope: Literal["global", "group", "advertiser"] = "global"
     """One multiplier, one for each category, or one for each advertiser, which then answers to its
     measured deficit once a week (cal and ucb)."""

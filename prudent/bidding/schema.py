@@ -68,7 +68,7 @@ LEDGER: Columns = {
     "conv": "uint32",
     "pay": "float64",
     "gmv": "float64",  # all of it, also what came late
-    "fair_pay": "float64",  # sum of pay / k: the pay for the same wins at k = 1
+    "fair_pay": "float64",  # predicted GMV of the wins over the target: their price at k = 1
     "k_sum": "float64",
     "exhausted": "uint8",  # 1: the budget was spent before the day ended
 }

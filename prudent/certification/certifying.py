@@ -296,8 +296,7 @@ def play(
         return environment.to_unit(subject.act(observations[0], number))[None]
 
     def check_cost(cost: float) -> None:
-        hint = "or give the bounds of an episode (--max-cost, --min-cost)"
-        check_step_cost(environment.name, cost, bound.of_step, hint)
+        check_step_cost(environment.name, cost, bound.of_step)
 
     seeds = [episode_seed(seed, index)]
     try:

@@ -74,6 +74,8 @@ class ExperimentOptions(GridOptions):
     """Which figure of the paper."""
     records: tuple[Path, ...] = ()
     """Only draw, from the runs below these folders, whatever their settings; run nothing."""
+    until: Count | None = None
+    """With --records: only what runs did in their first so many steps, if some went further."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,8 @@ class SweepOptions(GridOptions):
     """Cost allowed per episode (default: the task's)."""
     negative_costs: bool = False
     """Costs can be negative, and so may the budget."""
+    cost_range: tuple[float, float] | None = None
+    """Least and largest cost of a step, which may be inf (default: the task's, if it knows)."""
     cost: str | None = None
     """With --env: the entry of `info` that is the cost (default: cost)."""
     horizon: int | None = None
@@ -98,7 +102,7 @@ class SweepOptions(GridOptions):
     """Whether an episode's cost is its discounted sum (default: the task's; else a plain sum)."""
 
 
-LIMITS = ("budget", "horizon", "discounted", "cost", "negative_costs")
+LIMITS = ("budget", "horizon", "discounted", "cost", "negative_costs", "cost_range")
 
 
 def experiment(arguments: list[str]) -> None:
@@ -111,8 +115,10 @@ def experiment(arguments: list[str]) -> None:
             print(path)
         return
     if options.records:
-        draw_figure(options.name, module.LAYOUT, options.records, options.out)
+        draw_figure(options.name, module.LAYOUT, options.records, options.out, options.until)
         return
+    if options.until is not None:
+        raise ValueError("--until is for --records; --scale makes runs shorter")
     outcome = run_grid(options.name, chosen(module.GRID, options), options)
     complete = outcome.complete
     if outcome.finished:
@@ -124,11 +130,16 @@ def experiment(arguments: list[str]) -> None:
         sys.exit(1)
 
 
-def draw_figure(name: str, layout: Layout, folders: Sequence[Path], out: Path) -> None:
-    from prudent.experiments.drawing import draw
+def draw_figure(
+    name: str, layout: Layout, folders: Sequence[Path], out: Path, until: int | None = None
+) -> None:
+    from prudent.experiments.drawing import draw, shortened
     from prudent.report.folders import collect
 
-    for path in draw(collect(folders), layout, out, name):
+    records = collect(folders)
+    if until is not None:
+        records = [shortened(record, until) for record in records]
+    for path in draw(records, layout, out, name):
         print(path)
 
 

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from prudent.experiments.layout import Layout, Panel, Place
 from prudent.files import write_atomically
 from prudent.report import figures
-from prudent.report.groups import evaluated, identity, settings_of
+from prudent.report.groups import evaluated, same_settings, settings_of
 from prudent.report.looks import COLOURS, MARKERS, Look, looks_of
 from prudent.report.records import GREEDY, Record, diagnostics_curve, training_costs
 from prudent.report.stored import Say, note
@@ -56,6 +56,19 @@ def draw(
     return [*paths, table]
 
 
+def shortened(record: Record, steps: int) -> Record:
+    """What the run had done after that many steps."""
+
+    def before(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [line for line in lines if line.get("step", 0) <= steps]
+
+    return record._replace(
+        progress=before(record.progress),
+        episodes=before(record.episodes),
+        diagnostics=before(record.diagnostics),
+    )
+
+
 def by_task(records: Sequence[Record], layout: Layout) -> dict[str, list[Groups]]:
     """Runs by task, place and label.
 
@@ -69,7 +82,7 @@ def by_task(records: Sequence[Record], layout: Layout) -> dict[str, list[Groups]
             place = layout.place(record.run, layout.panels[0])
             groups = found.setdefault(record.run["task"], {}).setdefault(place, {})
             line = groups.setdefault(label, [])
-            if line and identity(line[0]) != identity(record):
+            if line and not same_settings(line[0], record):
                 raise ValueError(
                     f"{line[0].folder} and {record.folder} would both be {label!r} on "
                     f"{record.run['task']}, but differ in {difference(line[0], record)}; "
@@ -89,8 +102,6 @@ def by_task(records: Sequence[Record], layout: Layout) -> dict[str, list[Groups]
 
 def difference(one: Record, other: Record) -> str:
     """What tells their settings apart, in words."""
-    if one.format != other.format:
-        return f"the format of their records ({one.format} and {other.format})"
     mine, theirs = settings_of(one), settings_of(other)
     names = [name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name)]
     return ", ".join(name.rpartition(".")[2] for name in names)

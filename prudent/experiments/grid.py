@@ -70,6 +70,7 @@ class Problem(NamedTuple):
     discounted: bool | None = None
     cost: str | None = None  # the entry of `info` that is the cost
     negative_costs: bool = False
+    cost_range: tuple[float, float] | None = None  # of a step
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def nameless(run: Run) -> Run:
 
 def find_problem(problem: Problem) -> Task:
     """By names only: the processes of the runs have to find it too."""
-    name, budget, horizon, discounted, cost, negative_costs = problem
+    name, cost = problem.name, problem.cost
     if not isinstance(name, str) or not isinstance(cost, str | None):
         raise ValueError(
             f"{name!r}: a grid's runs have processes of their own, which find an environment by "
@@ -128,7 +129,7 @@ def find_problem(problem: Problem) -> Task:
         )
     if name in TASKS:
         TASKS.check_installed(name)
-    return find_task(name, None, budget, horizon, discounted, cost, negative_costs)
+    return find_task(**problem._asdict())
 
 
 def planned_run(grid: Grid, task: Task, variant: Variant, seed: int, scale: float) -> Run:

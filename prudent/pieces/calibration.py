@@ -15,7 +15,8 @@ is. The first W episodes, of a policy and critics that know nothing, are not cou
 keep an average of few and wild episodes from reaching far, and hold b itself, so that it comes back
 at once. The lower one of the budget is not free: at rest J = d and Q̄ = d - b, and where costs are
 not negative no Q̄ can be, so a larger b is never right. It would ask for the impossible, and the
-policy would pay for it with all its reward.
+policy would pay for it with all its reward. (Where costs can be negative a larger one could be
+right; there, and below a budget that is negative itself, the bound is no more than caution.)
 """
 
 from collections.abc import Callable
@@ -64,7 +65,7 @@ def to_episodes(budget: float, window: int, limit: float) -> Calibration:
         gap = new.mean_cost - state.estimates / jnp.maximum(state.updates, 1)
         share = jnp.minimum(1.0, new.episodes / window)
         moved = jnp.clip(state.shift + share * (gap - state.shift), least, largest)
-        counts = compared & (episodes > window)
+        counts = compared & (state.episodes >= window)
         return CalibrationState(
             shift=jnp.where(counts, moved, state.shift).astype(state.shift.dtype),
             episodes=episodes,

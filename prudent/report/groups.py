@@ -22,6 +22,8 @@ ADDED_TO_FORMAT_1: Mapping[str, str] = {
     "schedule.target_steps": "1",
     "schedule.asynchronous": "false",
 }
+# Format 2 stores these always, and a run of format 1 was made as if with these values.
+ADDED_TO_FORMAT_2: Mapping[str, str] = {"cost_source": 'info["cost"]', "init_from": "none"}
 # Format 2 stores these only where they are used; see `prudent.settings.LATER`.
 UNSTORED: Mapping[str, str] = {
     "config.dual_states": "replay",
@@ -95,6 +97,15 @@ def identity(record: Record) -> Identity:
     return record.format, frozenset(settings_of(record).items())
 
 
+def same_settings(one: Record, other: Record) -> bool:
+    """Also across formats: what only the older one stores was never read."""
+    if one.format == other.format:
+        return identity(one) == identity(other)
+    older, newer = sorted((one, other), key=lambda record: record.format)
+    before = {**ADDED_TO_FORMAT_2, **settings_of(older)}
+    return all(before.get(name) == value for name, value in settings_of(newer).items())
+
+
 def by_label(records: Sequence[Record], say: Say = note) -> dict[str, list[Record]]:
     """Seeds of the same settings together, in the order given. One task only.
 
@@ -127,7 +138,9 @@ def labelled(records: Sequence[Record], say: Say) -> dict[str, list[Record]]:
         together.setdefault(identity(record), []).append(record)
     groups = [Group(found[0].format, settings_of(found[0]), found) for found in together.values()]
     tell_formats(groups, say)
-    return {label(group, groups): group.records for group in groups}
+    found = {label(group, groups): group.records for group in groups}
+    assert len(found) == len(groups), "two groups of runs have one label"
+    return found
 
 
 def in_order(groups: Mapping[str, list[Record]]) -> dict[str, list[Record]]:
@@ -202,11 +215,9 @@ def tell_formats(groups: Sequence[Group], say: Say) -> None:
 def differing(settings: Sequence[Mapping[str, str]]) -> list[str]:
     """Names of those that are not the same in all of these."""
     names = dict.fromkeys(name for each in settings for name in each)
-    return [
-        name
-        for name in names
-        if name not in IMPLIED and len({each.get(name) for each in settings}) > 1
-    ]
+    found = [name for name in names if len({each.get(name) for each in settings}) > 1]
+    implied = IMPLIED if "config.cost_bounds" in found else ()
+    return [name for name in found if name not in implied]
 
 
 def label(group: Group, groups: Sequence[Group]) -> str:

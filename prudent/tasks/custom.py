@@ -19,7 +19,7 @@ from prudent.constraints import Constraint
 from prudent.tasks import TASKS
 from prudent.tasks.adapter import described, is_same_environment
 from prudent.tasks.costs import Cost, cost_name, prepared
-from prudent.tasks.task import Task
+from prudent.tasks.task import Task, range_complaint
 
 MakeEnvironment = Callable[..., gymnasium.Env]
 
@@ -28,8 +28,9 @@ class Source(NamedTuple):
     """Where environments come from."""
 
     make: MakeEnvironment  # (render_mode=None) -> environment
-    time_limit: int | None
+    time_limit: int | None  # as the environment states it
     shared: bool  # it is always the same one
+    cut_at: int | None = None  # steps after which it ends an episode, where that is certain
 
 
 def find_task(
@@ -64,6 +65,7 @@ def find_task(
             "as a plain sum unless discounted"
         )
     source = _registered(given) if isinstance(given, str) else _source(name, given)
+    check_not_longer(name, horizon, source.cut_at)
     horizon = horizon or source.time_limit
     if horizon is None:
         raise ValueError(
@@ -100,14 +102,9 @@ def check_budget(name: str, budget: Any, negative_costs: bool) -> None:
 
 
 def check_cost_range(name: str, bounds: Any) -> None:
-    if bounds is None:
-        return
-    numbers = isinstance(bounds, tuple | list) and all(isinstance(b, Real) for b in bounds)
-    if not numbers or len(bounds) != 2 or not bounds[0] < bounds[1]:
-        raise ValueError(
-            f"{name}: the range of costs is {bounds!r}; the least and the largest cost of a step "
-            "are needed, in this order"
-        )
+    complaint = range_complaint(bounds)
+    if complaint:
+        raise ValueError(f"{name}: {complaint} are needed")
 
 
 def checked_horizon(name: str, horizon: SupportsIndex | None) -> int | None:
@@ -121,6 +118,15 @@ def checked_horizon(name: str, horizon: SupportsIndex | None) -> int | None:
     return operator.index(horizon)
 
 
+def check_not_longer(name: str, horizon: int | None, cut_at: int | None) -> None:
+    """A budget for more steps than an episode can have would be seen as a smaller one."""
+    if horizon is not None and cut_at is not None and horizon > cut_at:
+        raise ValueError(
+            f"{name}: the horizon is {horizon}, but the environment ends an episode after "
+            f"{cut_at} steps; give that or less"
+        )
+
+
 def _known_task(
     task: Task,
     budget: float | None,
@@ -132,6 +138,7 @@ def _known_task(
         raise ValueError(
             f"{task.name}: the task has a cost of its own; cost=... is for other environments"
         )
+    check_not_longer(task.name, horizon, task.horizon)
     wanted = Constraint(
         task.constraint.budget if budget is None else budget,
         task.constraint.discounted if discounted is None else discounted,
@@ -169,7 +176,7 @@ def _named(name: str) -> str | Callable[..., Any]:
 
 def _registered(gymnasium_id: str) -> Source:
     limit = gymnasium.registry[gymnasium_id].max_episode_steps
-    return Source(partial(gymnasium.make, gymnasium_id), limit, shared=False)
+    return Source(partial(gymnasium.make, gymnasium_id), limit, shared=False, cut_at=limit)
 
 
 def is_of_current_folder(name: str) -> bool:
@@ -203,7 +210,18 @@ def _source(name: str, given: Any) -> Source:
         first.close()
         second.close()
     spec = getattr(first, "spec", None)
-    return Source(make, spec.max_episode_steps if spec is not None else None, shared)
+    limit = spec.max_episode_steps if spec is not None else None
+    return Source(make, limit, shared, cut_at=_time_limit_of(first))
+
+
+def _time_limit_of(env: Any) -> int | None:
+    """Of the wrappers that cut episodes, the tightest; what `spec` says may not be carried out."""
+    found: list[int] = []
+    while isinstance(env, gymnasium.Wrapper):
+        if isinstance(env, gymnasium.wrappers.TimeLimit):
+            found.append(env._max_episode_steps)
+        env = env.env
+    return min(found, default=None)
 
 
 def _call(name: str, make: Callable[..., Any], render_mode: str | None = None) -> gymnasium.Env:

@@ -26,17 +26,25 @@ def step_range(task: "Task") -> tuple[float, float]:
     return float(least), float(most)
 
 
-def check_step_cost(
-    name: str, cost: float, bounds: tuple[float | None, float | None], otherwise: str
-) -> None:
-    """That a step cost no less and no more than was said, where something relies on it."""
+def check_step_cost(name: str, cost: float, bounds: tuple[float | None, float | None]) -> None:
+    """That a step cost no less and no more than was said."""
     for bound, wrong in zip(bounds, (-1.0, 1.0), strict=True):
         if bound is not None and wrong * (cost - bound) > 1e-6 * max(1.0, abs(bound)):
             raise ValueError(
                 f"{name}: a step cost {cost:g}, but its costs are "
-                f"{'at most' if wrong > 0 else 'at least'} {bound:g}; declare what they are "
-                f"(cost_range, --cost-range), {otherwise}"
+                f"{'at most' if wrong > 0 else 'at least'} {bound:g}; say what they are "
+                "(cost_range, --cost-range, or negative_costs)"
             )
+
+
+def range_complaint(bounds: Any) -> str | None:
+    """What is wrong with a range of costs, if anything."""
+    if bounds is None:
+        return None
+    numbers = isinstance(bounds, tuple | list) and all(isinstance(b, Real) for b in bounds)
+    if numbers and len(bounds) == 2 and bounds[0] < bounds[1]:
+        return None
+    return f"the range of costs is {bounds!r}; the least and the largest cost of a step, in order,"
 
 
 @dataclass(frozen=True)
@@ -81,6 +89,8 @@ def check_task(task: Any) -> None:
         complaint = f"the constraint is a {type(constraint).__name__}; a prudent.Constraint"
     elif not (isinstance(parts["constraint"].budget, Real) and math.isfinite(constraint.budget)):
         complaint = f"the budget is {constraint.budget!r}; a finite number"
+    elif range_complaint(parts["cost_range"]):
+        complaint = str(range_complaint(parts["cost_range"]))
     elif task.name in gymnasium.registry:
         complaint = "this is the id of a Gymnasium environment; a name of its own"
     else:

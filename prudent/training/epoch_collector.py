@@ -13,6 +13,7 @@ from prudent.configs import OnPolicySchedule
 from prudent.exported import ACTIVATIONS
 from prudent.pieces.types import PolicyNetwork, Rollout, Spec
 from prudent.tasks.adapter import open_environment
+from prudent.tasks.task import check_step_cost
 from prudent.tasks.vector import InTurn, open_vector
 from prudent.training.checkpoint import Checkpoint
 from prudent.training.evaluate import episode_seed
@@ -220,6 +221,8 @@ def collect(session: OnPolicySession) -> Rollout:
     taken = time + 1
     episode_costs = record_episodes(session, endings, rewards[:taken], costs[:taken])
     check_finite(session, observation=observation)
+    for cost in (costs[:taken].min(), costs[:taken].max()):
+        check_step_cost(run.task, float(cost), run.step_bounds())
     rollout.ends[-1] = 1.0
     rollout.next_observation[:] = seen[1:]
     for ending in endings:

@@ -142,8 +142,7 @@ def collect_step(session: OffPolicySession) -> bool:
         reward=outcome.reward,
         cost=outcome.cost,
     )
-    bounds = run.least_cost, run.largest_cost
-    check_step_cost(run.task, outcome.cost, bounds, "or train with cost_bounds='none'")
+    check_step_cost(run.task, outcome.cost, run.step_bounds())
     collector.replay.add(observation, episode.actions[-1], outcome)
 
     if before >= 0:

@@ -16,6 +16,7 @@ import numpy as np
 
 from prudent.configs import OffPolicySchedule, OnPolicySchedule, Run, SemiBatchSchedule
 from prudent.tasks.adapter import AdaptedEnv, described
+from prudent.tasks.task import check_step_cost
 from prudent.training.initial import mark_of_rows
 from prudent.training.replay_collector import Warmup
 
@@ -36,6 +37,7 @@ def with_warmup(run: Run, source: Any, environment: AdaptedEnv) -> WarmRun:
         source = read_log(Path(source))
     if isinstance(source, Mapping):
         rows = rows_from_log(source, environment)
+        check_costs(run, np.ravel(np.asarray(source["cost"], float)))
         if not schedule.batch_size <= len(rows) <= schedule.replay_capacity:
             raise ValueError(
                 f"warmup: {len(rows)} logged transitions; between {schedule.batch_size} (one "
@@ -53,6 +55,16 @@ def with_warmup(run: Run, source: Any, environment: AdaptedEnv) -> WarmRun:
         f"warmup: a policy (observation -> action), a mapping of arrays or an .npz file is needed, "
         f"not {type(source).__name__}"
     )
+
+
+def check_costs(run: Run, costs: np.ndarray) -> None:
+    """Against what was said of steps, as those of the environment are."""
+    try:
+        for cost in (costs.min(), costs.max()):
+            check_step_cost(run.task, float(cost), run.step_bounds())
+    except ValueError as error:
+        row = int(np.flatnonzero(costs == cost)[0])
+        raise ValueError(f"warmup: row {row} of the log: {error}") from None
 
 
 def checked(

@@ -235,6 +235,15 @@ def test_calibrated_first_price_meets_the_target_over_k(k):
     assert gmv.sum() / (roi * pay).sum() == pytest.approx(1 / stored_k, rel=0.1)
 
 
+@pytest.mark.parametrize("price", ["first", "second"])
+def test_the_fair_price_of_wins_does_not_hang_on_what_was_paid(price):
+    """With predictions that are right, expected GMV over fair pay is the target at any price."""
+    week, done = day_of(replace(CALIBRATED, price=price), "constant:0.8")
+    fair, expected = done.ledger["fair_pay"], done.oracle_ledger["exp_gmv"]
+    assert np.allclose(expected / fair, np.exp(week.advertisers.log_roi), rtol=5e-3)
+    assert (done.ledger["pay"].sum() < 0.79 * fair.sum()) == (price == "second")
+
+
 @pytest.mark.parametrize(("k", "sign"), [(0.7, -1), (0.9, -1), (1.0, 0), (1.1, 1), (1.4, 1)])
 def test_the_constraints_have_their_signs(k, sign):
     roi, _, pay, _, expected = sums(CALIBRATED, k)
