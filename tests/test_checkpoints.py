@@ -21,9 +21,9 @@ from prudent.training.checkpoint import (
     load_newest,
     place_rows,
     save_checkpoint,
-    save_snapshot,
 )
 from prudent.training.replay import Discounts, Replay
+from prudent.training.snapshot import save_snapshot
 
 MARK = "12345678-seed-0"
 CAPACITY = 50

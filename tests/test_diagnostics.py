@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import gymnasium
@@ -36,6 +38,7 @@ from prudent.report.diagnostics import read_diagnostics
 from prudent.report.pack import pack
 from prudent.tasks import TASKS
 from prudent.tasks.adapter import AdaptedEnv
+from prudent.training.checkpoint import DamagedCheckpoint, named_leaves
 
 DISCOUNT, HORIZON = 0.9, 60
 VALUE = 1.0 / (1.0 - DISCOUNT)  # of every state and action, without end
@@ -324,6 +327,28 @@ def cut_short(path):
     path.write_bytes(path.read_bytes()[:-40])
 
 
+def one_bit(path):
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+
+def a_link(path):
+    path.rename(path.with_suffix(".elsewhere"))
+    path.symlink_to(path.with_suffix(".elsewhere"))
+
+
+def of_another_step(path):
+    path.write_bytes(snapshot(path.parents[1], 60).read_bytes())
+
+
+def of_another_seed(path):
+    record = path.parents[1] / "run.json"
+    fields = json.loads(record.read_text())
+    fields["run"]["seed"] += 1
+    record.write_text(json.dumps(fields))
+    believe(path.parents[1], 60, [1.0, 2.0, 3.0])  # which now says nothing of its run
+
+
 def not_finite(path):
     arrays = load_file(path)
     name = next(name for name in arrays if name.startswith("policy/params"))
@@ -335,15 +360,49 @@ def without_critics(path):
     save_file({n: a for n, a in arrays.items() if not n.startswith("costs/online")}, path)
 
 
-@pytest.mark.parametrize("damage", [cut_short, not_finite, without_critics])
+def without_policy(path):
+    arrays = load_file(path)
+    save_file({n: a for n, a in arrays.items() if not n.startswith("policy/")}, path)
+
+
+DAMAGES = {
+    cut_short: "was cut short or altered",
+    one_bit: "was altered since it was written",
+    a_link: "it is a symbolic link",
+    of_another_step: "is the snapshot of step 60, renamed",
+    of_another_seed: "is of another run",
+    not_finite: "holds numbers that are not finite",
+    without_critics: "costs/online/.* is missing or of another shape or type",
+    without_policy: "policy/params/.* is missing or of another shape or type",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_snapshot_is_told_and_the_others_done(folder, damage):
     damage(snapshot(folder, 30))
     complaints = []
     lines = diagnose(folder, PLAN, Coins, Watcher(complain=complaints.append))
     assert [line["step"] for line in lines] == [60]
     assert len(complaints) == 1
-    assert "step-000000030.safetensors" in complaints[0]
+    assert complaints[0].startswith(f"left out: {snapshot(folder, 30)}")
+    assert re.search(DAMAGES[damage], complaints[0])
     assert "\n" not in complaints[0]
+
+
+@pytest.mark.parametrize("damage", [one_bit, without_policy])
+def test_a_damaged_snapshot_is_no_policy(folder, damage, tmp_path):
+    damage(snapshot(folder, 30))
+    for use in (prudent.load, partial(prudent.export, path=tmp_path / "p.safetensors")):
+        with pytest.raises(DamagedCheckpoint, match=rf"step-000000030.*{DAMAGES[damage]}"):
+            use(folder, step=30)
+    assert prudent.load(folder, step=60).step == 60
+
+
+def test_only_optimisers_are_left_out_of_a_snapshot(folder):
+    state, kept = prudent.load(folder).state, load_file(snapshot(folder, 60))
+    assert set(named_leaves(state)) - set(kept) == {
+        n for n in named_leaves(state) if "/optimiser/" in n
+    }
 
 
 def test_code_that_a_record_names_is_not_run(folder):

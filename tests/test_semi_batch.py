@@ -13,7 +13,6 @@ from support import lines
 from test_resume import kill_after
 
 import prudent
-from prudent.training.policy import read_snapshot
 from prudent.training.stored import read_stored
 
 SETTINGS = {
@@ -141,7 +140,6 @@ def test_policies_of_all_deployments_can_be_loaded(whole):
     actions = [prudent.load(whole, step=step)(observation) for step in (90, 180, 270)]
     assert len({tuple(action) for action in actions}) == 3
     assert np.array_equal(prudent.load(whole)(observation), actions[-1])
-    assert read_snapshot(whole, 90)
 
 
 def test_a_log_is_learned_from_before_anything_is_deployed(tmp_path):
@@ -155,8 +153,8 @@ def test_a_log_is_learned_from_before_anything_is_deployed(tmp_path):
     prudent.semi_batch("cal", task="orbit", out=tmp_path, warmup=log, quiet=True, **values)
     (line,) = progress_of(tmp_path)
     assert line["updates"] == 150  # 75 before, 75 after
-    before, after = (read_snapshot(tmp_path, step) for step in (0, 90))
-    assert any(not np.array_equal(before[name], after[name]) for name in before)
+    before, after = (prudent.load(tmp_path, step=step)(np.zeros(2)) for step in (0, 90))
+    assert not np.array_equal(before, after)
 
 
 @pytest.mark.parametrize(

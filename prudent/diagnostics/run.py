@@ -84,12 +84,13 @@ def diagnose(
     environments = open_several(task, min(TOGETHER, plan.episodes))
     try:
         check_same_environment(environments[0], stored)
-        stage = Stage(stored.run, subject_of(stored), environments, read_record(folder).progress)
+        subject, progress = subject_of(folder, stored), read_record(folder).progress
+        stage = Stage(stored.run, subject, environments, progress)
         for snapshot in missing:
             try:
                 line = measure(stage, snapshot, plan, watcher.episode_ended)
             except DamagedCheckpoint as damage:
-                watcher.complain(f"{snapshot.path}: left out, {damage}")
+                watcher.complain(f"left out: {damage}")
                 continue
             add_line(folder, line, plan)
             watcher.measured(line)
@@ -112,7 +113,7 @@ def measure(
     stage: Stage, snapshot: Snapshot, plan: Plan, episode_ended: Callable[[], object]
 ) -> Line:
     run, subject = stage.run, stage.subject
-    state = subject.read(snapshot)
+    state = subject.read(snapshot.step)
     seeds = [episode_seed(plan.seed, index) for index in range(plan.episodes)]
     act = subject.acting(state, seeds[0])
     first = stage.environments[0]

@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load
 
 from prudent.diagnostics.gap import Estimate, Estimates
-from prudent.files import checksum
-from prudent.training.checkpoint import DamagedCheckpoint, fill, named_leaves
+from prudent.files import checksum, read_regular
+from prudent.training.checkpoint import DamagedCheckpoint, named_leaves
 from prudent.training.evaluate import Act
 from prudent.training.learner import build_for
+from prudent.training.manifest import LARGEST_ARRAYS
 from prudent.training.policy import read_environment
+from prudent.training.snapshot import read_snapshot, snapshot_path
 from prudent.training.stored import StoredRun
 
 ROWS = 1024  # states that the critics judge in one call
@@ -23,14 +23,13 @@ ROWS = 1024  # states that the critics judge in one call
 
 class Snapshot(NamedTuple):
     step: int
-    path: Path
-    checksum: str  # of the file, shortened
+    checksum: str  # of the file, shortened; `none` where it cannot be read
 
 
 class Subject(NamedTuple):
     """A run's algorithm, compiled once for all its snapshots."""
 
-    read: Callable[[Snapshot], Any]  # -> state
+    read: Callable[[int], Any]  # step -> state
     acting: Callable[[Any, int], Act]  # state, seed -> the policy as it explored
     estimating: Callable[[Any], Estimate] | None  # state; None without cost critics
 
@@ -40,25 +39,28 @@ def snapshots_in(folder: Path) -> list[Snapshot]:
     found = []
     for path in sorted((folder / "snapshots").glob("step-*.safetensors")):
         digits = path.stem.removeprefix("step-")
-        if digits.isdecimal():
-            found.append(Snapshot(int(digits), path, checksum(path.read_bytes())[:16]))
+        if digits.isdecimal() and path == snapshot_path(folder, int(digits)):
+            found.append(Snapshot(int(digits), checksum_of(path)))
     return found
 
 
-def read_state(template: Any, snapshot: Snapshot) -> Any:
+def checksum_of(path: Path) -> str:
     try:
-        arrays = dict(load(snapshot.path.read_bytes()))
-    except (OSError, SafetensorError) as error:
-        raise DamagedCheckpoint(f"it was cut short or altered ({error})") from None
-    for name in named_leaves(template):
-        if name not in arrays and "/optimiser/" not in name:
-            raise DamagedCheckpoint(f"{name} is missing")
-        if name in arrays and not np.isfinite(arrays[name]).all():
-            raise DamagedCheckpoint(f"{name} holds numbers that are not finite")
-    return fill(template, arrays, prefix="", strict=False)
+        return checksum(read_regular(path, LARGEST_ARRAYS))[:16]
+    except OSError:
+        return "none"  # whoever reads it is told why
 
 
-def subject_of(stored: StoredRun) -> Subject:
+def read_state(folder: Path, template: Any, step: int) -> Any:
+    state = read_snapshot(folder, step, template)
+    for name, leaf in named_leaves(state).items():
+        if not np.isfinite(leaf).all():
+            path = snapshot_path(folder, step)
+            raise DamagedCheckpoint(f"{path}: {name} holds numbers that are not finite")
+    return state
+
+
+def subject_of(folder: Path, stored: StoredRun) -> Subject:
     algorithm = build_for(stored.run, read_environment(stored.content).spec)
     template = jax.eval_shape(algorithm.init, jax.random.key(0))
 
@@ -75,14 +77,14 @@ def subject_of(stored: StoredRun) -> Subject:
         return act
 
     if algorithm.cost_estimate is None:
-        return Subject(partial(read_state, template), acting, None)
+        return Subject(partial(read_state, folder, template), acting, None)
     judge = jax.jit(algorithm.cost_estimate)
 
     def estimating(state: Any) -> Estimate:
         state = jax.device_put(state)
         return partial(in_pieces, lambda *inputs: Estimates(*judge(state, *inputs)))
 
-    return Subject(partial(read_state, template), acting, estimating)
+    return Subject(partial(read_state, folder, template), acting, estimating)
 
 
 def in_pieces(judge: Estimate, observations: np.ndarray, actions: np.ndarray) -> Estimates:

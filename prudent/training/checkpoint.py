@@ -45,6 +45,7 @@ from prudent.training.manifest import DamagedCheckpoint as DamagedCheckpoint
 from prudent.training.replay import Replay
 
 KEPT = 2
+OPTIMISER = "/optimiser/"  # in the names of leaves that snapshots leave out
 
 
 class Checkpoint(NamedTuple):
@@ -77,12 +78,12 @@ def named_leaves(tree: Any) -> dict[str, Any]:
 def fill(template: Any, arrays: Mapping[str, np.ndarray], prefix: str, strict: bool = True) -> Any:
     """The tree of `template` with the leaves that `arrays` holds under `prefix`.
 
-    Without `strict`, absent leaves become zeros (snapshots leave the optimisers out).
+    Without `strict`, the optimisers' may be absent, as in snapshots, and become zeros.
     """
     found = {}
     for name, leaf in named_leaves(template).items():
         array = arrays.get(prefix + name)
-        if array is None and not strict:
+        if array is None and not strict and OPTIMISER in name:
             array = np.zeros(leaf.shape, leaf.dtype)
         if array is None or array.shape != leaf.shape or array.dtype != leaf.dtype:
             raise DamagedCheckpoint(f"{name} is missing or of another shape or type")
@@ -316,11 +317,3 @@ def place_rows(replay: Replay, found: Found) -> None:
         rows = segment.rows[max(0, first - segment.start) :]
         replay.write(replay.added, rows)
         replay.added += len(rows)
-
-
-def save_snapshot(folder: Path, step: int, state: Any) -> None:
-    """Keep what acts and estimates, without what only trains, for later diagnostics."""
-    snapshots = folder / "snapshots"
-    make_folder(snapshots)
-    leaves = {n: np.asarray(a) for n, a in named_leaves(state).items() if "/optimiser/" not in n}
-    write_atomically(snapshots / f"step-{step:09d}.safetensors", save(leaves))

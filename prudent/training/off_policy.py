@@ -14,7 +14,6 @@ import numpy as np
 from prudent.configs import OffPolicySchedule, SemiBatchSchedule
 from prudent.pieces.types import Finished
 from prudent.tasks.task import check_step_cost
-from prudent.training.checkpoint import save_snapshot
 from prudent.training.guards import check_finite, check_metrics
 from prudent.training.learner import Rows
 from prudent.training.progress import evaluate_and_record
@@ -29,6 +28,7 @@ from prudent.training.replay_collector import (
 )
 from prudent.training.running import run_session
 from prudent.training.session import Place, conclusion
+from prudent.training.snapshot import save_snapshot
 
 
 def updates_due(schedule: OffPolicySchedule, step: int, updates_this_epoch: int) -> bool:

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load
 
 from prudent.configs import Run
 from prudent.exported import make_actor, plain_forward, read_spaces, rescaled, unit_actor
@@ -16,7 +14,7 @@ from prudent.pieces.types import PolicyNetwork, Spec
 from prudent.statistics import cost_interval, mean_interval
 from prudent.tasks.adapter import open_several
 from prudent.tasks.task import Task, step_range
-from prudent.training.checkpoint import DamagedCheckpoint, fill, load_newest
+from prudent.training.checkpoint import fill, load_newest
 from prudent.training.evaluate import (
     EVALUATION_SEED,
     Act,
@@ -27,6 +25,7 @@ from prudent.training.evaluate import (
 )
 from prudent.training.learner import build_for
 from prudent.training.record import earlier_checksums, run_checksums
+from prudent.training.snapshot import read_snapshot
 from prudent.training.stored import StoredRun
 
 TOGETHER = 10  # environments that are stepped together
@@ -137,7 +136,7 @@ def load_policy(folder: Path, stored: StoredRun, step: int | None) -> Policy:
     algorithm = build_for(stored.run, recorded.spec)
     template = jax.eval_shape(algorithm.init, jax.random.key(0))
     if step is not None:
-        state = fill(template, read_snapshot(folder, step), prefix="", strict=False)
+        state = read_snapshot(folder, step, template)
         return Policy(algorithm, state, recorded, step)
     parts = run_checksums(folder)
     earlier = earlier_checksums(folder)
@@ -148,17 +147,6 @@ def load_policy(folder: Path, stored: StoredRun, step: int | None) -> Policy:
         raise ValueError(f"{folder}: no checkpoint yet; the run has not finished its warm-up")
     state = fill(template, found.arrays, prefix="state/")
     return Policy(algorithm, state, recorded, found.facts["step"])
-
-
-def read_snapshot(folder: Path, step: int) -> dict[str, np.ndarray]:
-    path = folder / "snapshots" / f"step-{step:09d}.safetensors"
-    if not path.exists():
-        kept = sorted(int(p.stem.split("-")[1]) for p in path.parent.glob("step-*.safetensors"))
-        raise ValueError(f"{folder}: no snapshot at step {step}; there is: {kept or 'none'}")
-    try:
-        return dict(load(path.read_bytes()))
-    except SafetensorError as error:
-        raise DamagedCheckpoint(f"{path.name} was cut short or altered ({error})") from None
 
 
 def evaluate_policy(

@@ -29,6 +29,7 @@ from prudent.training.checkpoint import (
 )
 from prudent.training.manifest import manifests_in, read_manifest
 from prudent.training.record import earlier_checksums, run_checksums
+from prudent.training.snapshot import snapshot_path
 from prudent.training.stored import FORMATS, StoredRun, read_stored, run_from_json, with_steps
 
 
@@ -51,7 +52,7 @@ def prolong(folder: Path, steps: int, shared: bool) -> StoredRun:
             if isinstance(schedule, SemiBatchSchedule):
                 break  # it has a snapshot after every deployment
             if not passes(schedule, earlier, schedule.snapshot_every):
-                remove_files([folder / "snapshots" / f"step-{earlier:09d}.safetensors"])
+                remove_files([snapshot_path(folder, earlier)])
         return stored
 
 

@@ -28,7 +28,7 @@ from prudent.files import (
     write_atomically,
     writing,
 )
-from prudent.training.stored import FORMATS, earlier_fields, mark_of
+from prudent.training.stored import FORMATS, earlier_fields, mark_of, with_steps
 
 PACKAGES = ("prudent", "jax", "jaxlib", "optax", "numpy", "gymnasium", "mujoco", "safetensors")
 LARGEST_RECORD = 2**24  # bytes of a run.json
@@ -68,6 +68,15 @@ def earlier_checksums(folder: Path) -> dict[str, dict[str, str]]:
             mark_of(identity_of(fields), fields["seed"]): parts_of(content or {}, fields)
             for fields in ([] if content is None else earlier_fields(content))
         }
+
+
+def lasting_mark(folder: Path) -> str:
+    """Of the run, however many steps it is given; empty where there is no `run.json`."""
+    with reading_record(folder) as content:
+        if content is None:
+            return ""
+        fields = content["run"]
+        return mark_of(identity_of(with_steps(fields, 0)), fields["seed"])
 
 
 @contextmanager
