@@ -441,13 +441,13 @@ def export(
     """Write a run's policy as one file that acts without JAX; `load_exported` reads it.
 
     A `path` that ends in `.onnx` becomes an ONNX model (extra `onnx`), one that ends in
-    `.safetensors` or not at all the plain numbers. With `env`, only if the policy fits that
-    environment.
+    `.safetensors` or not at all the plain numbers. A run's own folder is left alone. With `env`,
+    only if the policy fits that environment.
     """
     backend.prepare()
-    from prudent.training.export import check_format, export_policy
+    from prudent.training.export import check_target, export_policy
 
-    check_format(Path(path))
+    check_target(Path(path))
     policy = load(folder, step=step)
     stored = read_stored(Path(folder))
     if env is not None:

@@ -83,6 +83,27 @@ def test_from_the_command_line(exported_file, tmp_path, monkeypatch, capsys):
     assert path.read_bytes() == exported_file.read_bytes()
 
 
+def test_nobody_s_files_are_written_over(exported_file, tmp_path):
+    run = exported_file.parent / "run"
+    own = [
+        *(run / name for name in ("run.json", "progress.jsonl", "initial.safetensors", "new.onnx")),
+        next((run / "snapshots").iterdir()),
+    ]
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    for path in own:
+        with pytest.raises(ValueError, match=r"is inside the run|ends in .safetensors or"):
+            prudent.export(run, path)
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    notes = tmp_path / "notes"
+    notes.write_text("mine")
+    with pytest.raises(ValueError, match="notes is there already and no exported policy; choose"):
+        prudent.export(run, notes)
+    assert notes.read_text() == "mine"
+    for _ in range(2):  # a policy may take the place of another
+        prudent.export(run, tmp_path / "policy")
+    assert (tmp_path / "policy").read_bytes() == exported_file.read_bytes()
+
+
 def test_it_acts_without_jax(exported_file):
     code = (
         "import sys, numpy, prudent\n"

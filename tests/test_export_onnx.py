@@ -193,7 +193,7 @@ def test_a_damaged_file_is_refused(files, tmp_path):
         load_exported(tmp_path / "copy.safetensors")
 
 
-@pytest.mark.parametrize("name", ["policy.v2", "policy.pt", "policy.ONNX"])
+@pytest.mark.parametrize("name", ["policy.v2", "policy.pt", "policy.ONNX", ".onnx"])
 def test_other_endings_are_refused_before_anything_is_done(name, tmp_path):
     with pytest.raises(ValueError, match=r"ends in .safetensors or .onnx"):
         prudent.export(tmp_path / "no run", tmp_path / name)

@@ -6,7 +6,14 @@ from pathlib import Path
 import numpy as np
 
 from prudent.configs import Run
-from prudent.exported import Content, ExportedPolicy, policy_of, write_exported
+from prudent.exported import (
+    Content,
+    DamagedPolicy,
+    ExportedPolicy,
+    load_exported,
+    policy_of,
+    write_exported,
+)
 from prudent.files import write_atomically
 from prudent.training.policy import Policy
 
@@ -16,7 +23,7 @@ Forward = Callable[[np.ndarray], np.ndarray]
 
 
 def check_format(path: Path) -> None:
-    if path.suffix and path.suffix not in FORMATS:
+    if path.name in FORMATS or (path.suffix and path.suffix not in FORMATS):
         raise ValueError(
             f"{path}: a policy is written as a file that ends in {' or '.join(FORMATS)}"
         )
@@ -24,6 +31,21 @@ def check_format(path: Path) -> None:
         from prudent.onnx_model import check_packages
 
         check_packages()
+
+
+def check_target(path: Path) -> None:
+    """That nobody's file is written over but an earlier policy of the same name."""
+    check_format(path)
+    for folder in path.absolute().resolve().parents:
+        if (folder / "run.json").exists():
+            raise ValueError(f"{path} is inside the run {folder}; write the policy elsewhere")
+    if not path.suffix and path.exists():
+        try:
+            load_exported(path)
+        except DamagedPolicy as error:
+            raise ValueError(
+                f"{path} is there already and no exported policy; choose another name ({error})"
+            ) from None
 
 
 def content_of(policy: Policy, run: Run) -> Content:
