@@ -14,6 +14,7 @@ from pathlib import Path
 
 import foreign
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from prudent_td3.pump import PUMP
@@ -270,6 +271,56 @@ def test_a_registered_algorithm_and_task_are_used_as_ours(offer, tmp_path):
     for grid in (Grid(["pump"], ["cal"]), Grid(["orbit"], ["td3-lag"])):
         with pytest.raises(ValueError, match=r"to this script alone, .* install it as a pack"):
             expand(grid)
+
+
+def td3_with(change):
+    """The example's algorithm, its state or functions changed."""
+    return TD3_LAG._replace(name="mine", build=lambda *given: change(TD3_LAG.build(*given)))
+
+
+def with_state(more):
+    """Beside TD3's own state, under `td3`."""
+
+    def change(made):
+        return made._replace(
+            init=lambda key: {"td3": made.init(key), **more(key)},
+            act=lambda state, *given: made.act(state["td3"], *given),
+            act_greedily=lambda state, *given: made.act_greedily(state["td3"], *given),
+            update=lambda state, *given: updated(made, state, *given),
+            network=lambda state: made.network(state["td3"]),
+            cost_estimate=None,
+        )
+
+    def updated(made, state, *given):
+        learned, metrics = made.update(state["td3"], *given)
+        return {**state, "td3": learned}, metrics
+
+    return td3_with(change)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (lambda key: {"half": jnp.zeros(2, jnp.bfloat16)}, "state's half \\(bfloat16\\) by this"),
+        (lambda key: {"key": key}, "state's key \\(key<fry>\\) by this"),
+        (lambda key: {"a/b": jnp.ones(1), "a": {"b": jnp.ones(1)}}, "two leaves .* named a/b"),
+        (lambda key: {"__metadata__": jnp.ones(1)}, "state's __metadata__ \\(float32\\) by this"),
+    ],
+)
+def test_a_state_that_no_checkpoint_keeps_is_refused_before_training(more, said, offer, tmp_path):
+    prudent.register_algorithm(with_state(more))
+    with pytest.raises(ValueError, match=said) as refused:
+        prudent.train("mine", task="orbit", out=tmp_path / "run", quiet=True, **SMALL)
+    assert "\n" not in str(refused.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_policy_under_another_name_begins_no_run(offer, tmp_path):
+    prudent.register_algorithm(with_state(lambda key: {}))
+    prudent.train("mine", task="orbit", out=tmp_path / "run", quiet=True, **SMALL)
+    with pytest.raises(ValueError, match=r"init_from: .*run keeps its policy under no name known"):
+        prudent.train("cal", task="orbit", init_from=tmp_path / "run", out=tmp_path / "next")
+    assert not (tmp_path / "next").exists()
 
 
 def test_runs_of_an_algorithm_or_task_that_is_not_here_say_how_to_get_it(offer, tmp_path):

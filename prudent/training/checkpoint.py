@@ -71,8 +71,13 @@ class Found(NamedTuple):
 
 def named_leaves(tree: Any) -> dict[str, Any]:
     """The leaves of a pytree by path, such as `policy/params/0/weight`."""
-    leaves = jax.tree_util.tree_leaves_with_path(tree)
-    return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves}
+    found: dict[str, Any] = {}
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        name = jax.tree_util.keystr(path, simple=True, separator="/")
+        if name in found:
+            raise ValueError(f"two leaves of the state are named {name}; name them apart")
+        found[name] = leaf
+    return found
 
 
 def fill(template: Any, arrays: Mapping[str, np.ndarray], prefix: str, strict: bool = True) -> Any:

@@ -25,7 +25,8 @@ from prudent.training.stored import read_stored
 
 LARGEST = 2**36  # bytes
 PARAMS, OLD_PARAMS = "policy/params/", "old_policy/"  # the second where CVPO remembers the first
-ACTING = (PARAMS, "learner/policy/params/", "scaling/")
+POLICY = (PARAMS, f"learner/{PARAMS}")  # the second where observations are brought to scale
+ACTING = (*POLICY, "scaling/")
 NORMALISER = "scale/observation"  # an on-policy run's running statistics
 
 
@@ -71,6 +72,10 @@ def policy_of_run(folder: Path) -> dict[str, np.ndarray]:
     if found is None:
         raise ValueError(f"init_from: {folder} has no checkpoint yet")
     state = {name.removeprefix("state/"): array for name, array in found.arrays.items()}
+    if not any(name.startswith(POLICY) for name in state):
+        raise ValueError(
+            f"init_from: {folder} keeps its policy under no name known here (policy.params)"
+        )
     return {n: a for n, a in state.items() if n.startswith(ACTING) or n == NORMALISER}
 
 
@@ -84,7 +89,22 @@ def check_initial(run: Run, spec: Spec, initial: Mapping[str, np.ndarray]) -> No
             "--multiplier-scope global and --constraint sum"
         )
     state = jax.eval_shape(algorithm.init, jax.random.key(0))
+    check_leaves(state)
     with_initial_policy(state, initial)
+
+
+def check_leaves(state: Any) -> None:
+    """That what is saved of a state can be read again."""
+    for name, leaf in named_leaves(state).items():
+        try:
+            found = load(save({name: np.zeros(1, leaf.dtype)}))[name].dtype
+        except (SafetensorError, KeyError, TypeError):
+            found = None
+        if found != leaf.dtype:
+            raise ValueError(
+                f"checkpoints cannot keep the state's {name} ({leaf.dtype}) by this name and type; "
+                "float32 will do, and for a random key its numbers (jax.random.key_data)"
+            )
 
 
 def with_initial_policy(state: Any, initial: Mapping[str, np.ndarray]) -> Any:
