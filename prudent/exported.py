@@ -6,9 +6,9 @@ format. Its arrays are the network's layers in order (`layers/0/weight` [in, out
 observation changes, and, where training brought observations to scale, `observation/mean`,
 `observation/deviation` and the bound to which
 they are then clipped, `observation/largest`. Its metadata has one entry, `policy`, in JSON: the
-`activation` between layers, the `head`, which makes an action in [-1, 1] of the first outputs, the
-`spaces` of the environment (see `Spaces`), where the policy comes from, and how its cost was
-counted.
+`activation` between layers, the `head`, which makes an action in [-1, 1] of the first outputs, how
+the policy `explores` (see `EXPLORATIONS`; older files do not say), the `spaces` of the environment
+(see `Spaces`), where the policy comes from, and how its cost was counted.
 """
 
 import json
@@ -52,6 +52,14 @@ HEADS: dict[str, Callable[[np.ndarray], np.ndarray]] = {  # which may write over
     "tanh": lambda x: np.tanh(x, out=x),
     "sigmoid": lambda x: np.tanh(_between(x, _FIVE) * _HALF),  # 2 sigmoid(x) - 1
 }
+# How noise makes an exploring action, which is clipped to [-1, 1], of the last layer's outputs.
+EXPLORATIONS = {
+    "constant": "outputs + exp(log_std) noise",
+    "squashed": "head(outputs + exp(further outputs) noise)",
+    "diagonal": "head(outputs) + exp(further outputs) noise",
+    "full": "head(outputs) + noise times the factor of a covariance that the further outputs are",
+}
+UNSAID = "unsaid"
 
 
 FORMAT = 2  # 1: the checksum left out what is said about the numbers

@@ -38,17 +38,17 @@ def trained(algorithm, folder, config=None):
 
 
 CASES = [
-    ("cal", None),
-    ("sac-pid", None),
-    ("wcsac", None),
-    ("cvpo", CVPOConfig(hidden=(16, 16), samples=4)),
-    ("cvpo", CVPOConfig(hidden=(16, 16), samples=4, covariance="diagonal")),
-    ("ppo", None),
+    ("cal", None, "squashed"),
+    ("sac-pid", None, "squashed"),
+    ("wcsac", None, "squashed"),
+    ("cvpo", CVPOConfig(hidden=(16, 16), samples=4), "full"),
+    ("cvpo", CVPOConfig(hidden=(16, 16), samples=4, covariance="diagonal"), "diagonal"),
+    ("ppo", None, "constant"),
 ]
 
 
-@pytest.mark.parametrize(("algorithm", "config"), CASES)
-def test_the_exported_policy_is_the_policy(algorithm, config, tmp_path):
+@pytest.mark.parametrize(("algorithm", "config", "explores"), CASES)
+def test_the_exported_policy_is_the_policy(algorithm, config, explores, tmp_path):
     folder = trained(algorithm, tmp_path / "run", config)
     prudent.export(folder, tmp_path / "policy.safetensors")
     policy, exported = prudent.load(folder), load_exported(tmp_path / "policy.safetensors")
@@ -57,6 +57,7 @@ def test_the_exported_policy_is_the_policy(algorithm, config, tmp_path):
     np.testing.assert_allclose(exported(observations[0]), policy(observations[0]), atol=1e-5)
     assert np.abs(exported(1e6 * observations)).max() <= 0.4 + 1e-6
     assert exported.about["algorithm"] == algorithm
+    assert exported.about["explores"] == explores
     assert exported.about["step"] == str(policy.step)
     prudent.export(folder, tmp_path / "policy.onnx")
     model = load_exported(tmp_path / "policy.onnx")

@@ -24,6 +24,7 @@ from prudent.bidding.plan import CLONING, Plan, calibration_file, policy_file, r
 from prudent.bidding.schema import K_HIGH, K_LOW, OBSERVATION_SIZE
 from prudent.configs import OnPolicySchedule, Run
 from prudent.constraints import FORMS
+from prudent.exported import EXPLORATIONS
 from prudent.files import checksum, only_writer, to_json, write_atomically
 from prudent.pieces.multipliers import measured
 from prudent.pieces.networks import Trained, adam, descend, start
@@ -90,6 +91,16 @@ def build(plan: Plan, name: str, scale: Scale) -> Built:
     # 1, acts like a second bias, and targets at actions that are not the log's run off.
     algorithm = entry.build(chosen.config, spec._replace(action_scale=(1.0,), action_centre=(0.0,)))
     return Built(entry, run, spec, scaled(algorithm, scale))
+
+
+def check_explores(plan: Plan, name: str) -> None:
+    nothing = np.zeros(OBSERVATION_SIZE, np.float32)
+    algorithm = build(plan, name, Scale(nothing, nothing + 1, 1.0)).algorithm
+    if algorithm.network(algorithm.init(jax.random.key(0))).explores not in EXPLORATIONS:
+        raise ValueError(
+            f"{name} does not say how its policy explores ({', '.join(EXPLORATIONS)}; docs/"
+            "extending.md), so that it cannot be sampled; choose --deployed greedy"
+        )
 
 
 def scaled(algorithm: Algorithm, scale: Scale) -> Algorithm:

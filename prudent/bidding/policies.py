@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from prudent.bidding.schema import K_HIGH, K_LOW, OBSERVATION_SIZE, Policy, View
-from prudent.exported import HEADS, ExportedPolicy, load_exported
+from prudent.exported import EXPLORATIONS, HEADS, ExportedPolicy, load_exported
 
 # The incumbent: its track record within bounds, times a level, and exploration.
 INCUMBENT_LEVEL, INCUMBENT_BOUNDS, INCUMBENT_NOISE = 0.885, (0.6, 1.5), 0.15
@@ -98,21 +98,35 @@ class Network(NamedTuple):
 
 def sampled(policy: ExportedPolicy, observations: np.ndarray, noise: np.ndarray) -> np.ndarray:
     """Actions [N, 1] of standard normal noise [N, 1], as `pieces.policies` samples them."""
-    exploration, head = policy.exploration, policy.about["head"]
+    exploration, head = policy.exploration, HEADS[policy.about["head"]]
     assert exploration is not None
     outputs = exploration.outputs(policy.spaces.flat(observations))
-    mean = outputs[:, :1]
-    if exploration.log_std is not None:  # of the on-policy algorithms
-        unit = mean + np.exp(exploration.log_std) * noise
-    elif head == "sigmoid":  # CVPO with a full covariance, of which one action has one entry
-        entry = np.clip(outputs[:, 1:2], -5.0, 20.0)
-        unit = HEADS[head](mean) + (np.logaddexp(entry, 0.0) + 1e-4) * noise
-    else:
-        spread = np.exp(np.clip(outputs[:, 1:2], LOG_STD_MIN, LOG_STD_MAX)) * noise
-        added = policy.about.get("algorithm") == "cvpo"
-        unit = HEADS[head](mean) + spread if added else HEADS[head](mean + spread)
+    mean, further = outputs[:, :1], outputs[:, 1:2]
+    spread = np.exp(np.clip(further, LOG_STD_MIN, LOG_STD_MAX)) * noise
+    match explores(policy):
+        case "constant":
+            assert exploration.log_std is not None
+            unit = mean + np.exp(exploration.log_std) * noise
+        case "squashed":
+            unit = head(mean + spread)
+        case "diagonal":
+            unit = head(mean) + spread
+        case "full":  # of which one action has one entry
+            unit = head(mean) + (np.logaddexp(np.clip(further, -5.0, 20.0), 0.0) + 1e-4) * noise
     action = exploration.scale * np.clip(unit, -1.0, 1.0) + exploration.centre
     return policy.spaces.shaped(action)
+
+
+def explores(policy: ExportedPolicy) -> str:
+    """As the file says; those of older versions do not, and are of algorithms of ours."""
+    about, exploration = policy.about, policy.exploration
+    if "explores" in about:
+        return about["explores"]
+    if exploration is not None and exploration.log_std is not None:
+        return "constant"
+    if about["head"] == "sigmoid":
+        return "full"
+    return "diagonal" if about.get("algorithm") == "cvpo" else "squashed"
 
 
 RULES: dict[str, Callable[[float], Policy]] = {
@@ -148,6 +162,8 @@ def make_policy(description: str) -> Policy:
     greedy = description.endswith(GREEDY)
     if policy.exploration is None and not greedy:
         raise ValueError(f"{path}: an ONNX file acts greedily only; give {path}{GREEDY}")
+    if not greedy and explores(policy) not in EXPLORATIONS:
+        raise ValueError(f"{path} does not say how its policy explores; give {path}{GREEDY}")
     return Network(policy, greedy)
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from prudent.algorithms import ALGORITHMS
 from prudent.backend import ONE_THREAD
 from prudent.bidding import metrics
 from prudent.bidding.dataset import build_cache
@@ -39,6 +40,7 @@ from prudent.bidding.simulate import make_order, simulate_week
 from prudent.bidding.tables import read_json, write_report
 from prudent.bidding.world import preset as world_preset
 from prudent.files import make_folder, only_writer, to_json, write_atomically, writing
+from prudent.registration import OURS
 
 Say = Callable[[str], None]
 
@@ -62,6 +64,7 @@ def run_protocol(
     folder: Path, plan: Plan, *, processes: int, engine: EngineName = "local", say: Say = print
 ) -> None:
     """All weeks, from wherever the folder is; ends with tables, a figure and a page."""
+    check_sampled(plan)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     with only_writer(folder):
@@ -78,6 +81,15 @@ def run_protocol(
         # Those of earlier weeks were made when the next update began.
         learn(site, plan.algorithms, plan.weeks, calibrating=True)
         write_report(folder, plan)
+
+
+def check_sampled(plan: Plan) -> None:
+    """That what is to be sampled can be; ours all can, others are asked, which imports JAX."""
+    for name in plan.algorithms:
+        if plan.deployed == "sampled" and ALGORITHMS.source(name) != OURS:
+            from prudent.bidding.arms import check_explores
+
+            check_explores(plan, name)
 
 
 def run_week(site: Site, week: int) -> None:

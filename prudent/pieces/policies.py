@@ -57,7 +57,7 @@ def tanh_gaussian(spec: Spec, hidden: Sequence[int], style: str = "relu-xavier")
         return jnp.tanh(moments(params, observation)[0])
 
     def layers(params: Params) -> PolicyNetwork:
-        return PolicyNetwork(params, STYLES[style].activation, head="tanh")
+        return PolicyNetwork(params, STYLES[style].activation, "tanh", explores="squashed")
 
     return Policy(network.init, sample, mode, layers)
 
@@ -124,7 +124,9 @@ def gaussian(
         return jnp.clip(normal(params, observation).mean, -1.0, 1.0)
 
     def layers(params: Params) -> PolicyNetwork:
-        return PolicyNetwork(params["mean"], style.activation, "clip", params["log_std"])
+        return PolicyNetwork(
+            params["mean"], style.activation, "clip", params["log_std"], explores="constant"
+        )
 
     return Gaussian(init, normal, sample, mode, log_density, entropy, layers)
 
@@ -160,7 +162,7 @@ def full_gaussian(spec: Spec, hidden: Sequence[int], style: str) -> ConditionalG
         return Moments(mean, empty.at[..., rows, columns].set(entries))
 
     def layers(params: Params) -> PolicyNetwork:
-        return PolicyNetwork(params, STYLES[style].activation, head="sigmoid")
+        return PolicyNetwork(params, STYLES[style].activation, "sigmoid", explores="full")
 
     return ConditionalGaussian(network.init, moments, layers)
 
@@ -176,7 +178,7 @@ def diagonal_gaussian(spec: Spec, hidden: Sequence[int], style: str) -> Conditio
         return Moments(jnp.tanh(mean), jnp.vectorize(jnp.diag, signature="(n)->(n,n)")(std))
 
     def layers(params: Params) -> PolicyNetwork:
-        return PolicyNetwork(params, STYLES[style].activation, head="tanh")
+        return PolicyNetwork(params, STYLES[style].activation, "tanh", explores="diagonal")
 
     return ConditionalGaussian(network.init, moments, layers)
 

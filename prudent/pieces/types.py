@@ -121,6 +121,7 @@ class PolicyNetwork(NamedTuple):
     head: str  # from the first outputs to an action in [-1, 1]
     log_std: Any = None  # [act], where exploring adds noise that no observation changes
     scaling: ObservationScale | None = None  # of observations, before the first layer
+    explores: str | None = None  # how `act` adds noise; None: in a way without a name
 
 
 class CostEstimate(NamedTuple):

@@ -7,6 +7,7 @@ import numpy as np
 
 from prudent.configs import Run
 from prudent.exported import (
+    UNSAID,
     Content,
     DamagedPolicy,
     ExportedPolicy,
@@ -54,6 +55,7 @@ def content_of(policy: Policy, run: Run) -> Content:
     about = {
         "activation": network.activation,
         "head": network.head,
+        "explores": network.explores or UNSAID,
         "algorithm": run.algorithm,
         "task": run.task,
         "preset": run.preset,

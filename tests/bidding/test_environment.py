@@ -170,7 +170,7 @@ def test_the_task_fits_the_library():
     environment.close()
 
 
-def exported(tmp_path, algorithm="cal", outputs=2, head="tanh", **more):
+def exported(tmp_path, algorithm="cal", outputs=2, head="tanh", explores=None, **more):
     generator = np.random.default_rng(0)
     sizes = (OBSERVATION_SIZE, 16, outputs)
     arrays = {"action/scale": np.array([0.5], np.float32), "action/centre": np.ones(1, np.float32)}
@@ -179,6 +179,8 @@ def exported(tmp_path, algorithm="cal", outputs=2, head="tanh", **more):
         arrays[f"layers/{i}/bias"] = np.zeros(b, np.float32)
     arrays |= more
     about = {"activation": "relu", "head": head, "algorithm": algorithm}
+    if explores is not None:  # as files of older versions do not
+        about["explores"] = explores
     path = tmp_path / f"{algorithm}.safetensors"
     write_exported(
         path, arrays, about, describe_spaces(AdaptedEnv(OCPMEnv("smoke"), "bidding-day"))
@@ -218,6 +220,18 @@ def test_each_family_of_algorithms_explores_in_its_own_way(tmp_path):
     assert actions(algorithm="cup", outputs=1, head="clip", **log_std) == pytest.approx(
         [1.0, 1.1, 0.9]
     )
+    # What the file says goes before what its algorithm's name suggests.
+    assert actions(explores="diagonal") == pytest.approx([1.0, 1.5, 0.5])
+    assert actions(algorithm="cvpo", explores="squashed") == pytest.approx(squashed)
+    assert actions(explores="full") == pytest.approx(expected)
+
+
+def test_what_does_not_say_how_it_explores_is_not_sampled(tmp_path):
+    path = exported(tmp_path, algorithm="td3-lag", outputs=1, explores="unsaid")
+    with pytest.raises(ValueError, match=r"does not say how its policy explores; give .*@greedy"):
+        make_policy(str(path))
+    view = View(2, observations=np.zeros((2, OBSERVATION_SIZE), np.float32))
+    assert make_policy(f"{path}@greedy").act(view, stream(3, 0)).shape == (2,)
 
 
 def test_policies_for_other_tasks_are_refused(tmp_path):

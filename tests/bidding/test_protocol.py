@@ -12,8 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from prudent_td3.td3_lag import TD3_LAG
 from safetensors.numpy import load_file
 
+from prudent.algorithms import ALGORITHMS
 from prudent.bidding import arms, command, dataset, plan, protocol, tables, world
 from prudent.bidding.dataset import HistoricalDataset
 from prudent.bidding.plan import CLONING, INCUMBENT, Plan, make_plan
@@ -314,6 +316,18 @@ def test_a_wrong_reference_is_told_before_anything_is_written(tmp_path):
     with pytest.raises(ValueError, match="no reference"):
         command.main(words)
     assert not (tmp_path / "run").exists()
+
+
+def test_an_outside_policy_is_sampled_only_if_it_says_how(tmp_path, monkeypatch):
+    monkeypatch.setattr(ALGORITHMS, "_known", dict(ALGORITHMS._known))
+    cal = ALGORITHMS["cal"]
+    for entry in (TD3_LAG, cal._replace(name="theirs")):
+        ALGORITHMS.register(entry)
+    protocol.check_sampled(make_plan("tiny", {**GIVEN, "algorithms": ("theirs",)}))
+    with pytest.raises(ValueError, match=r"td3-lag does not say how .* choose --deployed greedy"):
+        carry_out(tmp_path / "run", algorithms=("cal", "td3-lag"))
+    assert not (tmp_path / "run").exists()
+    protocol.check_sampled(make_plan("tiny", {"algorithms": ("td3-lag",), "deployed": "greedy"}))
 
 
 def test_what_the_plan_says_reaches_every_algorithm_that_has_it(whole):
