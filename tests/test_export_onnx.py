@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from support import small_run
 from test_cli import prudent_command
 
 import prudent
@@ -25,6 +26,8 @@ from prudent.exported import (
 )
 from prudent.onnx_model import NotAModel, build_model, open_model
 from prudent.pieces.types import Algorithm, PolicyNetwork, Spec
+from prudent.tasks import TASKS
+from prudent.training.export import export_policy
 from prudent.training.policy import Policy, Recorded
 
 OLD = Path(__file__).parent / "data" / "format1"
@@ -266,6 +269,32 @@ def test_a_loaded_policy_acts_as_the_algorithm_says():
     for network in (None, lambda state: PolicyNetwork(other, "relu", "tanh")):
         np.testing.assert_allclose(loaded(network)(np.zeros(2)), [2.0])
         np.testing.assert_allclose(loaded(network)(np.zeros((3, 2))), np.full((3, 1), 2.0))
+
+
+@pytest.mark.parametrize(("low", "high"), [(290.0, 291.0), (-1000.3, -1000.1), (0.0, 1e-3)])
+@pytest.mark.parametrize("head", HEADS)
+def test_ranges_of_actions_far_from_0(low, high, head, tmp_path):
+    arrays = some_arrays(scaled=False)
+    layers = [{n: arrays[f"layers/{i}/{n}"] for n in ("weight", "bias")} for i in range(3)]
+    forward = plain_forward({**arrays, "action/scale": np.ones(3)}, "relu", head)
+    spec = Spec(5, 3, 1.0, ((high - low) / 2,) * 3, ((high + low) / 2,) * 3)
+    bounds = {"action_low": [low] * 3, "action_high": [high] * 3}
+    shapes = {"observation_shape": [5], "action_shape": [3], "action_dtype": "float32"}
+    network = PolicyNetwork(layers, "relu", head)
+    algorithm = Algorithm(None, None, None, None, lambda state: network)
+    policy = Policy(
+        algorithm._replace(act_greedily=lambda state, x: x),
+        None,
+        Recorded(spec, shapes | bounds),
+        0,
+    )
+    policy.unit_action = lambda x: forward(x.copy())
+    run = small_run(TASKS["orbit"])
+    for suffix in ("safetensors", "onnx"):
+        export_policy(policy, run, tmp_path / f"policy.{suffix}")
+    policy.unit_action = lambda x: forward(x.copy()) - 1e-2
+    with pytest.raises(RuntimeError, match="acts differently"):
+        export_policy(policy, run, tmp_path / "other.onnx")
 
 
 def test_an_observation_is_not_written_over():
