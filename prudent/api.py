@@ -1,6 +1,7 @@
 """The library from Python: train, resume, load, evaluate, export."""
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
@@ -248,6 +249,15 @@ def packages_of(run: Run) -> list[str]:
     return sorted(sources - {OURS, SCRIPT})
 
 
+def note_packages(folder: Path, stored: StoredRun) -> None:
+    """Tell where the run's algorithm or task is of another package, or version, than it was."""
+    now = packages_of(stored.run)
+    then = stored.content.get("packages", now)
+    if then != now:
+        was, found = (" and ".join(names) or "no package besides prudent" for names in (then, now))
+        print(f"prudent: {folder} was trained with {was}; here is {found}", file=sys.stderr)
+
+
 def resume(
     folder: str | Path,
     *,
@@ -273,6 +283,7 @@ def resume(
     extras = Extras(warmup, None, callbacks, log, quiet)
     check_extras(extras)
     task = task_of(stored.run, env, cost)
+    note_packages(folder, stored)
     backend.prepare()
     from prudent.training.warmup import with_warmup
 
@@ -370,22 +381,31 @@ def task_of(run: Run, env: Environment | None = None, cost: Cost | None = None) 
         "negative_costs": run.budget < 0.0,  # which was accepted when the run began
         "cost_range": run.step_range(),
     }
-    if env is None and run.task not in TASKS and run.task not in gymnasium.registry:
-        raise ValueError(
-            f"the run's environment is {run.task}, neither one of the tasks known here nor a "
-            "registered Gymnasium id; if you trust it, name it again (--env module:callable, "
-            f"env=...), register it (prudent.register_task), or {TASKS.how_to_install()}"
-        )
+    if env is None:
+        check_runs_no_code("run", run.task)
     if cost is None:
-        cost = recorded_key(run.cost_source)
+        cost = recorded_cost(env or run.task, run.cost_source)
     if env is None or isinstance(env, str):
         return find_task(env or run.task, None, cost=cost, **limits)
     return find_task(environment_name(env), env, cost=cost, **limits)
 
 
-def recorded_key(cost_source: str) -> str | None:
-    """The key of `info` that a run's record names; None for the usual one."""
-    if cost_source == 'info["cost"]':
+def check_runs_no_code(whose: str, name: str) -> None:
+    """That an environment's name is one whose meaning somebody here has agreed to."""
+    if name not in TASKS and name not in gymnasium.registry:
+        raise ValueError(
+            f"the {whose}'s environment is {name}, neither one of the tasks known here nor a "
+            "registered Gymnasium id; if you trust it, name it again (--env module:callable, "
+            f"env=...), register it (prudent.register_task), or {TASKS.how_to_install()}"
+        )
+
+
+def recorded_cost(named: Environment, cost_source: str) -> str | None:
+    """The key of `info` that a record names; None for the usual one, or where a task has its own
+    source.
+    """
+    own = isinstance(named, str) and named in TASKS
+    if own or cost_source == 'info["cost"]':
         return None
     if not (cost_source.startswith('info["') and cost_source.endswith('"]')):
         raise ValueError(
@@ -428,7 +448,9 @@ def load(folder: str | Path, *, step: int | None = None) -> "Policy":
     from prudent.training.policy import load_policy
 
     folder = Path(folder)
-    return load_policy(folder, read_stored(folder), step)
+    stored = read_stored(folder)
+    note_packages(folder, stored)
+    return load_policy(folder, stored, step)
 
 
 def export(

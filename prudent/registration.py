@@ -7,9 +7,11 @@ cannot be imported spoils nothing but its own names.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # it becomes a word of a command and a folder
@@ -51,10 +53,17 @@ class Registry(Mapping[str, Thing]):
     it is taken, and `Unusable` is raised where that fails.
     """
 
-    def __init__(self, what: str, group: str, check: Callable[[Any], None]) -> None:
+    def __init__(
+        self,
+        what: str,
+        group: str,
+        check: Callable[[Any], None],
+        others: Mapping[str, Container[str]] = MappingProxyType({}),
+    ) -> None:
         self.what = what  # one of them is called this
         self.group = group  # of entry points
         self._check = check  # refuses with a ValueError what cannot be one of them
+        self._others = others  # names that stand for something else, by what that is
         self._known: dict[str, Registered] = {}
 
     def register(self, thing: Thing, source: str = SCRIPT, replace: bool = False) -> Thing:
@@ -65,17 +74,17 @@ class Registry(Mapping[str, Thing]):
         """
         self._check(thing)
         name = thing.name
-        if not isinstance(name, str) or not NAME.fullmatch(name):
-            raise ValueError(
-                f"{self.what} {name!r}: a name is letters, digits, '-', '_' and '.', the first a "
-                "letter or digit"
-            )
+        if complaint := self._name_complaint(name):
+            raise ValueError(f"{self.what} {name!r}: {complaint}")
         before = self._known.get(name)
         if before is not None and before.thing is thing:
             return thing
         if before is not None and not (replace and before.source == source == SCRIPT):
             raise ValueError(f"there is {self.what} {name!r} already, of {before.source}")
         if source == SCRIPT and name in self._offered():
+            with suppress(Unusable):
+                if self[name] is thing:
+                    return thing
             raise ValueError(
                 f"{self.what} {name!r} is there already: {self._offered()[name][0].package} offers "
                 "it by an entry point, which needs no registering besides"
@@ -118,7 +127,12 @@ class Registry(Mapping[str, Thing]):
 
     def usable(self) -> Usable:
         """Imports what packages offer."""
-        complaints = []
+        complaints = [
+            f"{self.what} {name!r} of {offer.package} cannot be used: {complaint}"
+            for name, offers in offers_in(self.group).items()
+            if (complaint := self._name_complaint(name))
+            for offer in offers
+        ]
         for name in self._offered():
             complaints += self.unused(name)
             try:
@@ -142,8 +156,17 @@ class Registry(Mapping[str, Thing]):
     def __len__(self) -> int:
         return len(self._known.keys() | self._offered().keys())
 
+    def _name_complaint(self, name: Any) -> str:
+        """What keeps this from being a name, if anything does."""
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            return "a name is letters, digits, '-', '_' and '.', the first a letter or digit"
+        taken = [what for what, names in self._others.items() if name in names]
+        return f"it is that of {taken[0]}; a name of its own is needed" if taken else ""
+
     def _offered(self) -> dict[str, "list[Offer]"]:
-        return offers_in(self.group)
+        """What is offered under something else than a name takes nothing away from anybody."""
+        found = offers_in(self.group)
+        return {name: offers for name, offers in found.items() if not self._name_complaint(name)}
 
     def _load(self, name: str, offers: "list[Offer]") -> None:
         offer, *others = offers

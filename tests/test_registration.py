@@ -27,6 +27,7 @@ from prudent.algorithms import ALGORITHMS
 from prudent.algorithms.cal import CALConfig
 from prudent.algorithms.entry import RESERVED, check_entry
 from prudent.algorithms.sac_pid import SAC_PID, SACPIDConfig
+from prudent.certification.subject import Where, task_of_exported
 from prudent.cli import TrainOptions
 from prudent.completion import candidates
 from prudent.configs import OffPolicyConfig, OnPolicySchedule
@@ -34,8 +35,11 @@ from prudent.experiments.grid import Grid, expand
 from prudent.registration import SCRIPT, NotKnown, Offer, Registered, Registry, Unusable
 from prudent.tasks import TASKS
 from prudent.tasks.adapter import UnsupportedEnvironment, open_environment
+from prudent.tasks.custom import find_task
 from prudent.tasks.task import check_task
+from prudent.training.evaluate import accounting_of
 from prudent.training.initial import policy_of_run, with_initial_policy
+from prudent.training.stored import read_stored
 
 ROOT = Path(prudent.__file__).parents[1]
 SMALL = {
@@ -156,6 +160,39 @@ def test_a_module_that_ends_the_process_or_registers_itself_is_only_unusable(
         TASKS["eager"]
 
 
+def test_offers_under_no_name_take_nothing_away(offer, monkeypatch, capsys):
+    offer("prudent.tasks", "Pendulum-v1", "prudent_td3.pump:PUMP")
+    offer("prudent.tasks", "foreign:make", "prudent_td3.pump:PUMP")
+    offer("prudent.algorithms", "../up", "prudent_td3.td3_lag:TD3_LAG")
+    assert "Pendulum-v1" not in TASKS
+    assert "../up" not in [*ALGORITHMS]
+    assert find_task("Pendulum-v1", budget=1.0).horizon == 200
+    assert find_task("foreign:make", budget=1.0, horizon=10).name == "foreign:make"
+    prudent_command(monkeypatch, "list")
+    told = sorted(capsys.readouterr().err.splitlines())
+    assert told[0].startswith("prudent: algorithm '../up' of theirs 1.0 cannot be used: a name is")
+    assert told[1].startswith(
+        "prudent: task 'Pendulum-v1' of theirs 1.0 cannot be used: it is that of a Gymnasium "
+        "environment"
+    )
+    assert told[2].startswith("prudent: task 'foreign:make' of theirs 1.0 cannot be used: a name")
+    with pytest.raises(ValueError, match="it is that of a Gymnasium environment"):
+        prudent.register_task(replace(PUMP, name="Pendulum-v1"))
+
+
+def test_an_installed_object_may_be_registered_besides(example):
+    assert prudent.register_algorithm(TD3_LAG) is TD3_LAG
+    assert ALGORITHMS.source("td3-lag") == "theirs 1.0"
+
+
+@pytest.mark.parametrize("name", ["../../up", "a/b", "", 3])
+@pytest.mark.parametrize("chosen", [True, False])
+def test_presets_have_names_that_a_folder_can_have(name, chosen, offer):
+    prudent.register_algorithm(TD3_LAG._replace(presets=lambda task: {name: {}}))
+    with pytest.raises(ValueError, match=r"^preset .* of td3-lag: it becomes part of a folder"):
+        prudent.train("td3-lag", task="orbit", preset=name if chosen else None)
+
+
 @pytest.mark.parametrize("name", ["", "../up", "-option", "a b", "a\nb", "mod:make", None, 3])
 def test_names_are_words(name, offer):
     with pytest.raises(ValueError, match="a name is letters, digits"):
@@ -215,7 +252,6 @@ def test_an_entry_that_cannot_be_one_is_refused(wrong, said):
         ({"cost_range": "01"}, "the range of costs is '01'; the least and the largest cost"),
         ({"cost_range": (float("nan"), 1.0)}, r"the range of costs is \(nan, 1.0\)"),
         ({"cost_range": (1.0, 0.0)}, r"the range of costs is \(1.0, 0.0\)"),
-        ({"name": "Pendulum-v1"}, "the id of a Gymnasium environment"),
     ],
 )
 def test_a_task_that_cannot_be_one_is_refused(wrong, said):
@@ -271,6 +307,41 @@ def test_a_registered_algorithm_and_task_are_used_as_ours(offer, tmp_path):
     for grid in (Grid(["pump"], ["cal"]), Grid(["orbit"], ["td3-lag"])):
         with pytest.raises(ValueError, match=r"to this script alone, .* install it as a pack"):
             expand(grid)
+
+
+def test_a_task_s_own_source_of_cost_is_left_alone(offer, tmp_path):
+    prudent.register_task(replace(PUMP, cost_source="what_it_takes"))
+    folder = tmp_path / "run"
+    prudent.train("cal", task="pump", out=folder, quiet=True, **SMALL)
+    prudent.resume(folder, steps=60, quiet=True)
+    assert len(prudent.evaluate(folder, episodes=2)["evaluation"]["costs"]) == 2
+    about = prudent.export(folder, tmp_path / "policy").about
+    assert about["cost"] == "what_it_takes"
+    accounting = accounting_of(read_stored(folder).run)
+    assert task_of_exported(about, accounting, Where()).name == "pump"
+    TASKS.forget("pump")
+    with pytest.raises(ValueError, match=r"the policy's environment is pump, .* or install it as"):
+        task_of_exported(about, accounting, Where())
+
+
+def test_another_version_of_the_package_is_told(example, tmp_path, capsys):
+    folder = tmp_path / "run"
+    prudent.train("td3-lag", task="pump", out=folder, quiet=True, **SMALL)
+    prudent.load(folder)
+    assert capsys.readouterr().err == ""
+    record = json.loads((folder / "run.json").read_text())
+    assert record["packages"] == ["theirs 1.0"]
+    (folder / "run.json").write_text(json.dumps({**record, "packages": ["theirs 0.9"]}))
+    for use in (
+        prudent.load,
+        partial(prudent.resume, quiet=True),
+        partial(prudent.evaluate, episodes=1),
+        partial(prudent.export, path=tmp_path / "policy"),
+    ):
+        use(folder)
+        assert capsys.readouterr().err == (
+            f"prudent: {folder} was trained with theirs 0.9; here is theirs 1.0\n"
+        )
 
 
 def td3_with(change):

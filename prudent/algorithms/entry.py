@@ -13,6 +13,7 @@ from prudent.configs import (
     SemiBatchSchedule,
     settled,
 )
+from prudent.registration import NAME
 from prudent.settings import Values, checked, field_names
 from prudent.tasks.task import Task
 
@@ -89,7 +90,12 @@ def preset_named(entry: Entry, task: Task, preset: str | None) -> str:
             "of at least one is needed"
         )
     if preset is None:
-        return next(iter(usable))
+        preset = next(iter(usable))
+    if not isinstance(preset, str) or not NAME.fullmatch(preset):
+        raise ValueError(
+            f"preset {preset!r} of {entry.name}: it becomes part of a folder's name; letters, "
+            "digits, '-', '_' and '.' are needed, the first a letter or digit"
+        )
     if preset not in usable:
         raise ValueError(
             f"no preset {preset!r} for task {task.name}; {entry.name} has: {', '.join(usable)}"

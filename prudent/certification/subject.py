@@ -5,20 +5,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import gymnasium
 import numpy as np
 
 from prudent.api import (
     Environment,
+    check_runs_no_code,
     check_same_environment,
     environment_name,
     load,
-    recorded_key,
+    recorded_cost,
     task_of,
 )
 from prudent.constraints import Constraint
 from prudent.exported import DamagedPolicy, ExportedPolicy, load_exported
-from prudent.tasks import TASKS
 from prudent.tasks.adapter import AdaptedEnv, describe_spaces
 from prudent.tasks.costs import Cost
 from prudent.tasks.custom import find_task
@@ -126,11 +125,8 @@ def task_of_exported(about: Mapping[str, str], accounting: Accounting, where: Wh
         raise ValueError("name a --task or an --env, not both")
     given = where.env if where.task is None else where.task
     named = about["task"] if given is None else given
-    if given is None and named not in TASKS and named not in gymnasium.registry:
-        raise ValueError(
-            f"the policy's environment is {named}, neither one of our tasks nor a registered "
-            "Gymnasium id; if you trust it, name it again (--env module:callable, env=...)"
-        )
+    if given is None:
+        check_runs_no_code("policy", about["task"])
     limits: dict[str, Any] = {
         "budget": accounting.constraint.budget,
         "horizon": accounting.horizon,
@@ -138,7 +134,7 @@ def task_of_exported(about: Mapping[str, str], accounting: Accounting, where: Wh
         "negative_costs": accounting.constraint.budget < 0.0,
         "cost_range": exported_range(about),
     }
-    cost = recorded_key(about["cost"]) if where.cost is None else where.cost
+    cost = recorded_cost(named, about["cost"]) if where.cost is None else where.cost
     if isinstance(named, str):
         return find_task(named, None, cost=cost, **limits)
     return find_task(environment_name(named), named, cost=cost, **limits)

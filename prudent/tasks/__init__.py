@@ -1,5 +1,7 @@
 """The tasks by name: ours, in the list below, and those that others register."""
 
+import gymnasium
+
 from prudent.registration import OURS, Registry
 from prudent.tasks.bidding import BIDDING
 from prudent.tasks.navigation import NAVIGATION_TASKS
@@ -8,7 +10,9 @@ from prudent.tasks.skid import SKID_TASKS
 from prudent.tasks.task import Task, check_task
 from prudent.tasks.velocity import VELOCITY_TASKS
 
-TASKS: Registry[Task] = Registry("task", "prudent.tasks", check_task)
+TASKS: Registry[Task] = Registry(
+    "task", "prudent.tasks", check_task, {"a Gymnasium environment": gymnasium.registry}
+)
 for _task in (ORBIT, *SKID_TASKS, *VELOCITY_TASKS, *NAVIGATION_TASKS, BIDDING):
     TASKS.register(_task, OURS)
 

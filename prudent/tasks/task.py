@@ -91,8 +91,6 @@ def check_task(task: Any) -> None:
         complaint = f"the budget is {constraint.budget!r}; a finite number"
     elif range_complaint(parts["cost_range"]):
         complaint = str(range_complaint(parts["cost_range"]))
-    elif task.name in gymnasium.registry:
-        complaint = "this is the id of a Gymnasium environment; a name of its own"
     else:
         return
     raise ValueError(f"task {task.name!r}: {complaint} is needed")
