@@ -23,6 +23,8 @@ SCRIPT = "this script"
 class Named(Protocol):
     @property
     def name(self) -> str: ...
+    @property
+    def summary(self) -> str: ...
 
 
 Thing = TypeVar("Thing", bound=Named)
@@ -76,6 +78,11 @@ class Registry(Mapping[str, Thing]):
         name = thing.name
         if complaint := self._name_complaint(name):
             raise ValueError(f"{self.what} {name!r}: {complaint}")
+        summary: Any = thing.summary
+        if not (isinstance(summary, str) and summary.isprintable()):
+            raise ValueError(
+                f"{self.what} {name!r}: its summary is {summary!r}; one line is needed"
+            )
         before = self._known.get(name)
         if before is not None and before.thing is thing:
             return thing

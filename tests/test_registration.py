@@ -193,7 +193,9 @@ def test_presets_have_names_that_a_folder_can_have(name, chosen, offer):
         prudent.train("td3-lag", task="orbit", preset=name if chosen else None)
 
 
-@pytest.mark.parametrize("name", ["", "../up", "-option", "a b", "a\nb", "mod:make", None, 3])
+@pytest.mark.parametrize(
+    "name", ["", "../up", "-option", "a b", "a\nb", "mod:make", None, 3, ["a"]]
+)
 def test_names_are_words(name, offer):
     with pytest.raises(ValueError, match="a name is letters, digits"):
         prudent.register_algorithm(TD3_LAG._replace(name=name))
@@ -252,6 +254,12 @@ def test_an_entry_that_cannot_be_one_is_refused(wrong, said):
         ({"cost_range": "01"}, "the range of costs is '01'; the least and the largest cost"),
         ({"cost_range": (float("nan"), 1.0)}, r"the range of costs is \(nan, 1.0\)"),
         ({"cost_range": (1.0, 0.0)}, r"the range of costs is \(1.0, 0.0\)"),
+        ({"constraint": prudent.Constraint(1.0, "no")}, "discounted is 'no'; True or False"),
+        ({"constraint": prudent.Constraint(-5.0, False)}, "the budget is -5; a cost_range with a"),
+        ({"together": "yes"}, "together is a str; a function, or None, is needed"),
+        ({"family": "velocityy"}, "the family is 'velocityy'; one of velocity, navigation, other"),
+        ({"deterministic_reset": "no"}, "deterministic_reset and shared are 'no' and False; True"),
+        ({"variant_of": 3}, "variant_of is 3; the name of a task"),
     ],
 )
 def test_a_task_that_cannot_be_one_is_refused(wrong, said):
@@ -260,6 +268,28 @@ def test_a_task_that_cannot_be_one_is_refused(wrong, said):
     for other in (None, "pump", foreign.make):
         with pytest.raises(ValueError, match=r"a prudent.Task is needed, not a"):
             check_task(other)
+
+
+def test_what_the_registry_asks_of_a_task(offer):
+    cases = {"summary": ("two\nlines", "red \x1b[31m", None, 7), "variant_of": ("no-such-task",)}
+    for field, values in cases.items():
+        for value in values:
+            with pytest.raises(
+                ValueError, match=r"one line is needed|which is no task here"
+            ) as told:
+                prudent.register_task(replace(PUMP, **{field: value}))
+            assert str(told.value).isprintable()
+    with pytest.raises(ValueError, match="its summary is None; one line is needed"):
+        prudent.register_algorithm(TD3_LAG._replace(summary=None))
+    sinking = replace(PUMP, constraint=prudent.Constraint(-5.0, False), cost_range=(-1.0, 1.0))
+    assert prudent.register_task(sinking) is sinking
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("name", ["orbit", "ant-velocity", "humanoid-velocity", "point-button2"])
+def test_a_variant_takes_the_settings_of_its_task(algorithm, name):
+    variant = replace(TASKS[name], name="mine", variant_of=name)
+    assert ALGORITHMS[algorithm].presets(variant) == ALGORITHMS[algorithm].presets(TASKS[name])
 
 
 def test_reserved_names_are_those_that_training_takes():

@@ -125,7 +125,7 @@ MUJOCO_TASKS: dict[str, Values] = {
 def presets(task: Task) -> dict[str, Values]:
     if task.family != "velocity":
         return baseline_presets(CVPOConfig, task, SCHEDULE)
-    version = {**MUJOCO, **MUJOCO_TASKS.get(task.name, {})}
+    version = {**MUJOCO, **MUJOCO_TASKS.get(task.settled_as, {})}
     return baseline_presets(CVPOConfig, task, {**MUJOCO_SCHEDULE, **version}, matched=version)
 
 

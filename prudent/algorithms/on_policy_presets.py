@@ -42,7 +42,7 @@ SECOND_ORDER: Values = {
 
 def on_policy_presets(own: Values, task: Task) -> dict[str, Values]:
     """For an algorithm whose `own` values hold on every task."""
-    values = {**own, **ORBIT} if task.name == "orbit" else own
+    values = {**own, **ORBIT} if task.settled_as == "orbit" else own
     if task.family == "other":
         return {"default": values}
     return {"paper": values, "million": {**values, **MILLION}, "default": values}

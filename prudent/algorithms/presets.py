@@ -92,7 +92,7 @@ SMALL_TASKS: dict[str, Values] = {
 
 def conservative_presets(config: type, task: Task) -> dict[str, Values]:
     """CAL's, as far as `config` and the schedule have fields for them."""
-    name = task.variant_of or task.name
+    name = task.settled_as
     found: dict[str, Values] = {}
     if task.family in FAMILIES:
         of_family = FAMILIES[task.family]

@@ -48,7 +48,7 @@ SCHEDULE: Values = {**BY_TWENTY_EPISODES, "replay_capacity": 20_000}
 
 
 def presets(task: Task) -> dict[str, Values]:
-    on_button2 = task.variant_of == "point-button2"
+    on_button2 = task.settled_as == "point-button2"
     own = {**SCHEDULE, "updates_per_step": 20} if on_button2 else SCHEDULE
     return baseline_presets(SACPIDConfig, task, own)
 

@@ -1,5 +1,7 @@
 """The tasks by name: ours, in the list below, and those that others register."""
 
+from typing import Any
+
 import gymnasium
 
 from prudent.registration import OURS, Registry
@@ -10,8 +12,18 @@ from prudent.tasks.skid import SKID_TASKS
 from prudent.tasks.task import Task, check_task
 from prudent.tasks.velocity import VELOCITY_TASKS
 
+
+def _check(task: Any) -> None:
+    check_task(task)
+    if task.variant_of not in (None, task.name) and task.variant_of not in TASKS:
+        raise ValueError(
+            f"task {task.name!r}: it is a variant of {task.variant_of!r}, which is no task here; "
+            "register that first"
+        )
+
+
 TASKS: Registry[Task] = Registry(
-    "task", "prudent.tasks", check_task, {"a Gymnasium environment": gymnasium.registry}
+    "task", "prudent.tasks", _check, {"a Gymnasium environment": gymnasium.registry}
 )
 for _task in (ORBIT, *SKID_TASKS, *VELOCITY_TASKS, *NAVIGATION_TASKS, BIDDING):
     TASKS.register(_task, OURS)

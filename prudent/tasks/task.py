@@ -74,6 +74,14 @@ class Task:
     # Least and largest cost of a step, which may be infinite; see `step_range` where nobody says.
     cost_range: tuple[float, float] | None = None
 
+    @property
+    def settled_as(self) -> str:
+        """The task whose settings hold for this one."""
+        return self.variant_of or self.name
+
+
+FAMILIES = ("velocity", "navigation", "other")
+
 
 def check_task(task: Any) -> None:
     """Refuse what cannot be a task. Its environment is looked at when one is made."""
@@ -89,8 +97,21 @@ def check_task(task: Any) -> None:
         complaint = f"the constraint is a {type(constraint).__name__}; a prudent.Constraint"
     elif not (isinstance(parts["constraint"].budget, Real) and math.isfinite(constraint.budget)):
         complaint = f"the budget is {constraint.budget!r}; a finite number"
+    elif not isinstance(parts["constraint"].discounted, bool):
+        complaint = f"discounted is {constraint.discounted!r}; True or False"
     elif range_complaint(parts["cost_range"]):
         complaint = str(range_complaint(parts["cost_range"]))
+    elif constraint.budget < 0.0 <= step_range(task)[0]:
+        complaint = f"the budget is {constraint.budget:g}; a cost_range with a least cost below 0"
+    elif not (parts["together"] is None or callable(parts["together"])):
+        complaint = f"together is a {type(task.together).__name__}; a function, or None,"
+    elif parts["family"] not in FAMILIES:
+        complaint = f"the family is {task.family!r}; one of {', '.join(FAMILIES)}"
+    elif not all(isinstance(parts[name], bool) for name in ("deterministic_reset", "shared")):
+        found = f"{task.deterministic_reset!r} and {task.shared!r}"
+        complaint = f"deterministic_reset and shared are {found}; True or False"
+    elif not isinstance(parts["variant_of"], str | None):
+        complaint = f"variant_of is {task.variant_of!r}; the name of a task, or None,"
     else:
         return
     raise ValueError(f"task {task.name!r}: {complaint} is needed")
