@@ -126,9 +126,17 @@ def _match(value: Any, hint: Any) -> Any:
     if origin is tuple:
         if not isinstance(value, Sequence) or isinstance(value, str):
             return _WRONG
-        items = tuple(_match(item, parts[0]) for item in value)
-        return _WRONG if _WRONG in items else items
+        hints = _item_hints(parts, len(value))
+        if len(hints) != len(value):
+            return _WRONG
+        items = tuple(_match(*pair) for pair in zip(value, hints, strict=True))
+        return _WRONG if any(item is _WRONG for item in items) else items
     return _match_plain(value, hint)
+
+
+def _item_hints(parts: tuple[Any, ...], count: int) -> tuple[Any, ...]:
+    """Of a tuple's items: `tuple[X, ...]` has any number of them, `tuple[X, Y]` two."""
+    return parts[:1] * count if parts[1:] == (...,) else parts
 
 
 def _match_plain(value: Any, kind: Any) -> Any:
@@ -156,6 +164,8 @@ def _describe(hint: Any) -> str:
         return " or ".join(map(_describe, parts))
     if origin is Literal:
         return "one of " + ", ".join(map(str, parts))
-    if origin is tuple:
+    if origin is tuple and parts[1:] == (...,):
         return f"a list, each item {_describe(parts[0])}"
+    if origin is tuple:
+        return f"{len(parts)} items: {', '.join(map(_describe, parts))}"
     return NAMES.get(hint, getattr(hint, "__name__", str(hint)))

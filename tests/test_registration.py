@@ -25,14 +25,16 @@ import prudent
 from prudent import registration
 from prudent.algorithms import ALGORITHMS
 from prudent.algorithms.cal import CALConfig
-from prudent.algorithms.entry import RESERVED, check_entry
+from prudent.algorithms.entry import RESERVED, SWEPT, check_entry
 from prudent.algorithms.sac_pid import SAC_PID, SACPIDConfig
 from prudent.certification.subject import Where, task_of_exported
 from prudent.cli import TrainOptions
 from prudent.completion import candidates
 from prudent.configs import OffPolicyConfig, OnPolicySchedule
+from prudent.experiments.command import SweepOptions
 from prudent.experiments.grid import Grid, expand
 from prudent.registration import SCRIPT, NotKnown, Offer, Registered, Registry, Unusable
+from prudent.settings import Positive
 from prudent.tasks import TASKS
 from prudent.tasks.adapter import UnsupportedEnvironment, open_environment
 from prudent.tasks.custom import find_task
@@ -218,6 +220,38 @@ class Bare(OffPolicyConfig):
     size: int
 
 
+@dataclass(frozen=True)
+class OfDeployments(OffPolicyConfig):
+    deployments: int = 3
+    scale: float = 1.0
+    jobs: int = 1
+
+
+@dataclass(frozen=True)
+class OutOfRange(OffPolicyConfig):
+    rate: Positive = -1.0
+
+
+@dataclass(frozen=True)
+class NotStored(OffPolicyConfig):
+    rate: float = float("inf")
+
+
+@dataclass(frozen=True)
+class NoType(OffPolicyConfig):
+    rate: "NoSuchType" = 1.0  # noqa: F821
+
+
+@dataclass(frozen=True)
+class Changing(OffPolicyConfig):
+    kind: object = (1, 2)
+
+
+@dataclass(frozen=True)
+class OneOfTwo(OffPolicyConfig):
+    pair: tuple[float, float] = (1.0,)
+
+
 class Undecorated(OffPolicyConfig):
     size: int = 3
 
@@ -234,6 +268,12 @@ class Undecorated(OffPolicyConfig):
         ({"config": Clashing}, "settings budget, steps have names that every run uses"),
         ({"config": Bare}, "settings size have no default"),
         ({"config": Undecorated}, "Undecorated is no dataclass itself"),
+        ({"config": OfDeployments}, "settings deployments, jobs, scale have names that every run"),
+        ({"config": OutOfRange}, "cannot be used .*--rate is -1.0; it must be a number above 0"),
+        ({"config": NotStored}, "defaults cannot be used .*Out of range float"),
+        ({"config": NoType}, "defaults cannot be used .*NoSuchType"),
+        ({"config": Changing}, "defaults change when they are stored as JSON"),
+        ({"config": OneOfTwo}, r"--pair is \(1.0,\); it must be 2 items: a number, a number"),
     ],
 )
 def test_an_entry_that_cannot_be_one_is_refused(wrong, said):
@@ -295,6 +335,7 @@ def test_a_variant_takes_the_settings_of_its_task(algorithm, name):
 def test_reserved_names_are_those_that_training_takes():
     ours = {field.name for field in fields(TrainOptions)} - {"config", "schedule"}
     assert ours | (signature(prudent.train).parameters.keys() - {"values"}) == RESERVED
+    assert {field.name for field in fields(SweepOptions)} - RESERVED == SWEPT
 
 
 @pytest.mark.parametrize("presets", [{}, None, ["default"]])

@@ -34,13 +34,15 @@ class Example:
     maybe: Positive | None = None
     ratio: Count | Positive = 1
     sizes: tuple[Count, ...] = (4, 4)
+    bounds: tuple[Finite | None, Positive] | None = None
 
 
 GOOD = [
     ("count", 1), ("count_or_zero", 0), ("finite", -1e300), ("positive", 1e-300),
     ("not_negative", 0.0), ("share", 0.0), ("share", 1.0), ("positive_share", 1.0),
     ("choice", "right"), ("number", 1), ("flag", True), ("maybe", 2.0), ("maybe", None),
-    ("ratio", 2), ("ratio", 0.5), ("sizes", (3,)),
+    ("ratio", 2), ("ratio", 0.5), ("sizes", (3,)), ("sizes", ()), ("bounds", (None, 1.0)),
+    ("bounds", (-2.0, 1.0)), ("bounds", None),
 ]  # fmt: skip
 
 
@@ -58,6 +60,8 @@ BAD = [
     ("share", -0.1), ("positive_share", 0.0), ("choice", "up"), ("number", 2), ("number", True),
     ("flag", 1), ("maybe", 0.0), ("maybe", "None"), ("ratio", 0), ("ratio", -0.5),
     ("sizes", 3), ("sizes", "44"), ("sizes", (0,)), ("sizes", (1.5,)),
+    ("bounds", (1.0,)), ("bounds", (1.0, 2.0, 3.0)), ("bounds", ()), ("bounds", (1.0, -2.0)),
+    ("bounds", (1.0, None)),
 ]  # fmt: skip
 
 
@@ -83,7 +87,7 @@ def test_errors_say_what_was_found_and_what_is_needed():
         checked(Example(), choice="up")
     with pytest.raises(ValueError, match=r"must be a list, each item a whole number at least 1$"):
         checked(Example(), sizes=3)
-    with pytest.raises(ValueError, match=r"^no setting named shares; there is: choice, count, "):
+    with pytest.raises(ValueError, match=r"^no setting named shares; there is: bounds, choice, "):
         checked(Example(), shares=0.1)
     assert str(Range(0, 1, open_high=True)) == "at least 0 and below 1"
     assert not Range(0, 1, open_high=True).holds(1.0)

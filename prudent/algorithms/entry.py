@@ -1,7 +1,8 @@
 """What an algorithm says of itself, and settings by preset."""
 
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, asdict, fields
 from typing import Any, NamedTuple
 
 from prudent.configs import (
@@ -13,6 +14,7 @@ from prudent.configs import (
     SemiBatchSchedule,
     settled,
 )
+from prudent.files import to_json
 from prudent.registration import NAME
 from prudent.settings import Values, checked, field_names
 from prudent.tasks.task import Task
@@ -38,12 +40,16 @@ RESERVED = frozenset(
         *("preset", "seed", "out", "warmup", "init_from", "callbacks", "log", "quiet"),
     )
 )
+# Options of `prudent sweep` besides, where a setting is an option too.
+SWEPT = frozenset(
+    ("scale", "tasks", "algorithms", "seeds", "jobs", "engine", "address", "dry_run", "file")
+)
 CONFIGS = {OffPolicySchedule: OffPolicyConfig, OnPolicySchedule: OnPolicyConfig}
 
 
 def check_entry(entry: Any) -> None:
-    """Refuse what cannot be an algorithm's entry. Its settings' values and the functions that
-    `build` returns are looked at when they are used.
+    """Refuse what cannot be an algorithm's entry. The functions that `build` returns are looked at
+    when they are used.
     """
     if not isinstance(entry, Entry):
         raise ValueError(f"a prudent.Entry is needed, not a {type(entry).__name__}")
@@ -68,12 +74,21 @@ def _complaint_of_fields(entry: Entry) -> str:
         return f"{entry.config.__name__} is no dataclass itself; write @dataclass(frozen=True)"
     own = fields(entry.config)
     bare = [f.name for f in own if f.default is MISSING and f.default_factory is MISSING]
-    taken = sorted({f.name for f in own} & (RESERVED | field_names(entry.schedule)))
+    schedules: list[type] = [entry.schedule]
+    if entry.schedule is OffPolicySchedule:
+        schedules.append(SemiBatchSchedule)
+    taken = sorted({f.name for f in own} & (RESERVED | SWEPT | field_names(*schedules)))
     if bare:
         return f"its settings {', '.join(bare)} have no default"
     if taken:
         return f"its settings {', '.join(taken)} have names that every run uses otherwise"
-    return ""
+    try:
+        default = checked(entry.config())
+        stored = checked(entry.config(), **json.loads(to_json(asdict(default))))
+    except Exception as error:  # of types that are no types, and whatever their code does
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        return f"its settings' defaults cannot be used ({said})"
+    return "" if stored == default else "its settings' defaults change when they are stored as JSON"
 
 
 class Settings(NamedTuple):
