@@ -209,6 +209,7 @@ def start(run: Run, task: Task, folder: Path, extras: Extras) -> Result:
     with new_run_folder(folder):
         probe(task)
         backend.prepare()
+        from prudent.training.contract import check_algorithm
         from prudent.training.initial import (
             check_initial,
             mark_of_policy,
@@ -230,6 +231,7 @@ def start(run: Run, task: Task, folder: Path, extras: Extras) -> Result:
             run = replace(run, init_from=mark_of_policy(initial))
         spec = make_spec(environment, run.critic_budget(), run.cost_ahead())
         check_initial(run, spec, initial)
+        check_algorithm(run, spec)
         facts = {
             "spec": spec._asdict(),
             "spaces": describe_spaces(environment),

@@ -457,6 +457,73 @@ def test_a_state_that_no_checkpoint_keeps_is_refused_before_training(more, said,
     assert not list(tmp_path.iterdir())
 
 
+def with_metrics(metrics):
+    return lambda made: made._replace(update=lambda s, *more: (made.update(s, *more)[0], metrics))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda made: None, "mine: build returned a NoneType; a prudent.pieces.types.Algorithm"),
+        (
+            lambda made: made._replace(act=lambda s, o, key: made.act(s, o, key)[..., :1]),
+            r"shape \(2,\), act returns \(1,\); actions of shape \(2,\) are needed",
+        ),
+        (
+            lambda made: made._replace(act_greedily=lambda s, o: jnp.zeros(2)),
+            r"shape \(3, 2\), act_greedily returns \(2,\); actions of shape \(3, 2\)",
+        ),
+        (with_metrics({}), "update returns metrics dict; a dict of scalars, of one at least"),
+        (with_metrics(None), "update returns metrics NoneType; a dict of scalars"),
+        (with_metrics({"x": jnp.zeros(3)}), r"metrics {'x': \(3,\)}; a dict of scalars"),
+    ],
+)
+def test_an_algorithm_that_is_none_is_refused_before_training(change, said, offer, tmp_path):
+    prudent.register_algorithm(td3_with(change))
+    with pytest.raises(ValueError, match=said) as refused:
+        prudent.train("mine", task="orbit", out=tmp_path / "run", quiet=True, **SMALL)
+    assert "\n" not in str(refused.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_on_policy_algorithm_needs_layers_that_can_be_played(offer, tmp_path):
+    def build(*given):
+        made = ppo.build(*given)
+        network = lambda state: made.network(state)._replace(activation="gelu")  # noqa: E731
+        return made._replace(network=network)
+
+    ppo = ALGORITHMS["ppo"]
+    prudent.register_algorithm(ppo._replace(name="mine", build=build))
+    with pytest.raises(ValueError, match=r"mine: an on-policy .* has 'gelu' and log_std given"):
+        prudent.train("mine", task="orbit", out=tmp_path / "run", quiet=True)
+
+
+@pytest.mark.parametrize(
+    ("network", "said"),
+    [
+        (
+            lambda found: found._replace(activation="gelu"),
+            "mine: activation 'gelu' and head 'tanh'",
+        ),
+        (None, r"as plain layers \(network is None\)"),
+    ],
+)
+def test_policies_without_plain_layers_act_and_are_not_exported(network, said, offer, tmp_path):
+    def change(made):
+        if network is None:
+            return made._replace(network=None)
+        return made._replace(network=lambda state: network(made.network(state)))
+
+    prudent.register_algorithm(td3_with(change))
+    prudent.register_task(PUMP)
+    prudent.train("mine", task="pump", out=tmp_path / "run", quiet=True, **SMALL)
+    policy = prudent.load(tmp_path / "run")
+    np.testing.assert_allclose(policy([0.3]), 1.0 + policy.unit_action([0.3]), atol=1e-6)
+    with pytest.raises(ValueError, match=said):
+        prudent.export(tmp_path / "run", tmp_path / "policy")
+    assert not (tmp_path / "policy").exists()
+
+
 def test_a_policy_under_another_name_begins_no_run(offer, tmp_path):
     prudent.register_algorithm(with_state(lambda key: {}))
     prudent.train("mine", task="orbit", out=tmp_path / "run", quiet=True, **SMALL)

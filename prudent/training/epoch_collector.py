@@ -11,14 +11,14 @@ from gymnasium.vector import VectorEnv
 
 from prudent.configs import OnPolicySchedule
 from prudent.exported import ACTIVATIONS
-from prudent.pieces.types import PolicyNetwork, Rollout, Spec
+from prudent.pieces.types import Algorithm, PolicyNetwork, Rollout, Spec
 from prudent.tasks.adapter import open_environment
 from prudent.tasks.task import check_step_cost
 from prudent.tasks.vector import InTurn, open_vector
 from prudent.training.checkpoint import Checkpoint
 from prudent.training.evaluate import episode_seed
 from prudent.training.guards import all_finite, check_finite, state_arrays
-from prudent.training.learner import build_for, compiled, make_spec
+from prudent.training.learner import Learner, build_for, compiled, make_spec
 from prudent.training.normaliser import RunningScale
 from prudent.training.session import (
     Place,
@@ -82,8 +82,7 @@ def _opened(
     shared = environments.environments if isinstance(environments, InTurn) else []
     spare = shared[0] if place.task.shared else open_environment(place.task)
     spec = make_spec(spare, run.critic_budget())
-    rollout = shapes(empty_rollout(schedule, spec, epoch_length(schedule, 0)))
-    learner = compiled(build_for(run, spec), run.seed, lambda data: data, rollout)
+    learner = compile_for_epochs(build_for(run, spec), spec, schedule, run.seed)
     found = find_checkpoint(place)
     facts = found.facts if found else {}
     collector = EpochCollector(
@@ -119,6 +118,13 @@ def save(session: OnPolicySession) -> None:
 def epoch_length(schedule: OnPolicySchedule, step: int) -> int:
     """Steps of each environment in the epoch that begins at `step`."""
     return min(schedule.epoch_steps, schedule.steps - step) // schedule.environments
+
+
+def compile_for_epochs(
+    algorithm: Algorithm, spec: Spec, schedule: OnPolicySchedule, seed: int
+) -> Learner:
+    rollout = shapes(empty_rollout(schedule, spec, epoch_length(schedule, 0)))
+    return compiled(algorithm, seed, lambda data: data, rollout)
 
 
 def empty_rollout(schedule: OnPolicySchedule, spec: Spec, length: int) -> Rollout:

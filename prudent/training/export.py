@@ -7,6 +7,8 @@ import numpy as np
 
 from prudent.configs import Run
 from prudent.exported import (
+    ACTIVATIONS,
+    HEADS,
     UNSAID,
     Content,
     DamagedPolicy,
@@ -16,7 +18,7 @@ from prudent.exported import (
     write_exported,
 )
 from prudent.files import write_atomically
-from prudent.training.policy import Policy
+from prudent.training.policy import Policy, is_plain
 
 FORMATS = (".safetensors", ".onnx")
 TRIALS, TOLERANCE = 1000, 1e-5
@@ -82,6 +84,12 @@ def checksum_of_policy(policy: Policy, run: Run) -> str:
 def export_policy(policy: Policy, run: Run, path: Path) -> ExportedPolicy:
     """Write the policy, after making sure that what is written acts as the policy does."""
     check_format(path)
+    network = policy.network()
+    if not is_plain(network):
+        raise ValueError(
+            f"{run.algorithm}: activation {network.activation!r} and head {network.head!r} cannot "
+            f"be exported; known are {', '.join(ACTIVATIONS)} and {', '.join(HEADS)}"
+        )
     content = content_of(policy, run)
     exported = policy_of(content)
     check_agreement(policy, exported)

@@ -68,7 +68,12 @@ def make_spec(
 
 def build_for(run: Run, spec: Spec) -> Algorithm:
     """The run's algorithm, for observations as the environment gives them."""
-    algorithm: Algorithm = find_algorithm(run.algorithm).build(run.config, spec)
+    algorithm = find_algorithm(run.algorithm).build(run.config, spec)
+    if not isinstance(algorithm, Algorithm):
+        raise ValueError(
+            f"{run.algorithm}: build returned a {type(algorithm).__name__}; a "
+            "prudent.pieces.types.Algorithm is needed"
+        )
     if isinstance(run.schedule, OnPolicySchedule):
         return normalising(algorithm, spec.observation_size)
     return algorithm
@@ -107,6 +112,15 @@ def needed(needs: Needs, rows: jax.ShapeDtypeStruct) -> Rows:
     )
 
 
+def check_metrics(metrics: Any) -> None:
+    shapes = {n: x.shape for n, x in metrics.items()} if isinstance(metrics, dict) else {}
+    if not shapes or any(shape for shape in shapes.values()):
+        raise ValueError(
+            f"the algorithm's update returns metrics {shapes or type(metrics).__name__}; a dict "
+            "of scalars, of one at least, is needed"
+        )
+
+
 def compiled(algorithm: Algorithm, seed: int, read: Callable[[Any], Any], example: Any) -> Learner:
     """`read` turns what the loop hands over, such as `example`, into what the algorithm takes."""
     # Keys are arguments, not constants of the compiled programs: all seeds share one compilation.
@@ -128,6 +142,7 @@ def compiled(algorithm: Algorithm, seed: int, read: Callable[[Any], Any], exampl
 
     state = jax.eval_shape(algorithm.init, key_init)
     metrics = jax.eval_shape(learn, state, example, key_update, COUNT)[1]
+    check_metrics(metrics)
     return Learner(
         init=lambda: jax.jit(algorithm.init)(key_init),
         act=lambda state, observation, step: act(state, observation, key_act, step),

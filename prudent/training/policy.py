@@ -9,7 +9,15 @@ import jax
 import numpy as np
 
 from prudent.configs import Run
-from prudent.exported import make_actor, plain_forward, read_spaces, rescaled, unit_actor
+from prudent.exported import (
+    ACTIVATIONS,
+    HEADS,
+    make_actor,
+    plain_forward,
+    read_spaces,
+    rescaled,
+    unit_actor,
+)
 from prudent.pieces.types import PolicyNetwork, Spec
 from prudent.statistics import cost_interval, mean_interval
 from prudent.tasks.adapter import open_several
@@ -67,7 +75,7 @@ class Policy:
         what the algorithm says.
         """
         on_device = rescaled(self.unit_action, self.scale, self.centre)
-        if self._algorithm.network is None:
+        if self._algorithm.network is None or not is_plain(self.network()):
             return make_actor(on_device, self.spaces, inside=False)
         network, arrays = self.network(), self.plain_arrays()
         forward = plain_forward(arrays, network.activation, network.head)
@@ -97,6 +105,11 @@ class Policy:
 
     def network(self) -> PolicyNetwork:
         """What acts greedily, as plain layers."""
+        if self._algorithm.network is None:
+            raise ValueError(
+                "the algorithm does not say what its policy is as plain layers (network is None), "
+                "so that it cannot be exported or named by a checksum"
+            )
         found: PolicyNetwork = self._algorithm.network(self.state)
         return found
 
@@ -117,6 +130,11 @@ class Policy:
 
     def _in_space(self, unit_action: np.ndarray) -> np.ndarray:
         return self.spaces.shaped(self.scale * unit_action + self.centre)
+
+
+def is_plain(network: PolicyNetwork) -> bool:
+    """Whether it can act outside JAX."""
+    return network.activation in ACTIVATIONS and network.head in HEADS
 
 
 def read_environment(record: dict[str, Any]) -> Recorded:

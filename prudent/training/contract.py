@@ -1,0 +1,60 @@
+"""What the functions of an algorithm return, held against what is asked of them, before a run of it
+begins: by shape, so that nothing is computed.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from prudent.algorithms import ALGORITHMS
+from prudent.configs import OnPolicySchedule, Run
+from prudent.exported import ACTIVATIONS
+from prudent.pieces.types import Algorithm, Spec
+from prudent.registration import OURS
+from prudent.training.epoch_collector import compile_for_epochs
+from prudent.training.learner import build_for, compile_for_rows
+
+
+def check_algorithm(run: Run, spec: Spec) -> None:
+    """Ours are tested; tracing an update once more for each of their runs would cost a second."""
+    if ALGORITHMS.source(run.algorithm) == OURS:
+        return
+    algorithm = build_for(run, spec)
+    check_actions(run.algorithm, algorithm, spec)
+    schedule = run.schedule
+    if isinstance(schedule, OnPolicySchedule):
+        check_noise(run.algorithm, algorithm)
+        compile_for_epochs(algorithm, spec, schedule, run.seed)
+    else:
+        compile_for_rows(algorithm, spec, schedule.batch_size, run.seed)
+
+
+def check_actions(name: str, algorithm: Algorithm, spec: Spec) -> None:
+    key = jax.random.key(0)
+    state = jax.eval_shape(algorithm.init, key)
+    functions: dict[str, Any] = {
+        "act": (algorithm.act, key),
+        "act_greedily": (algorithm.act_greedily,),
+    }
+    for leading in ((), (3,)):  # one observation, and several
+        seen = jax.ShapeDtypeStruct((*leading, spec.observation_size), jnp.float32)
+        needed = *leading, spec.action_size
+        for what, (function, *more) in functions.items():
+            found = getattr(jax.eval_shape(function, state, seen, *more), "shape", "no array")
+            if found != needed:
+                raise ValueError(
+                    f"{name}: for observations of shape {seen.shape}, {what} returns {found}; "
+                    f"actions of shape {needed} are needed"
+                )
+
+
+def check_noise(name: str, algorithm: Algorithm) -> None:
+    """That an on-policy policy can be played by its plain layers, as `epoch_collector` does."""
+    network = algorithm.network(algorithm.init(jax.random.key(0)))
+    if network.activation not in ACTIVATIONS or network.log_std is None:
+        raise ValueError(
+            f"{name}: an on-policy algorithm needs a network with a log_std and an activation of "
+            f"{', '.join(ACTIVATIONS)}; this one has {network.activation!r} and log_std "
+            f"{'None' if network.log_std is None else 'given'}"
+        )
