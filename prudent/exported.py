@@ -22,7 +22,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from prudent.files import canonical_json, checksum, to_json, write_atomically
+from prudent.files import canonical_json, checksum, status_of, to_json, write_atomically
 
 # As arrays: NumPy then converts nothing, which for one observation is a good part of the time.
 _ZERO, _HALF, _ONE, _FIVE = (np.array(number, np.float32) for number in (0.0, 0.5, 1.0, 5.0))
@@ -317,9 +317,10 @@ def policy_of(content: Content) -> ExportedPolicy:
 
 def load_exported(path: str | Path) -> ExportedPolicy:
     """A policy that `prudent export` wrote; one in ONNX format runs in onnxruntime."""
-    if Path(path).suffix == ".onnx":
-        return _load_onnx(Path(path))
     try:
+        status_of(Path(path).resolve())  # a pipe would never end
+        if Path(path).suffix == ".onnx":
+            return _load_onnx(Path(path))
         with safe_open(path, framework="numpy") as file:
             entry = (file.metadata() or {}).get("policy")
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
@@ -362,5 +363,7 @@ def _load_onnx(path: Path) -> ExportedPolicy:
 def _saying_what_is_wrong(path: str | Path) -> Iterator[None]:
     try:
         yield
-    except (KeyError, TypeError, AttributeError, RecursionError, json.JSONDecodeError) as error:
+    except DamagedPolicy:
+        raise
+    except (KeyError, TypeError, AttributeError, RecursionError, ValueError) as error:
         raise DamagedPolicy(f"{path} does not say what its policy is ({error})") from None

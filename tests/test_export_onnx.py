@@ -1,6 +1,7 @@
 """A policy as an ONNX model: what it computes, what it says of itself, and what is refused."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -11,6 +12,8 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 from support import small_run
 from test_cli import prudent_command
 
@@ -254,6 +257,67 @@ def test_bounds_that_float32_cannot_hold_are_kept():
     assert (actions.astype(float) <= np.array(spaces["action_high"])).all()
     assert (actions.astype(float) >= np.array(spaces["action_low"])).all()
     assert actions[:, 0].max() == pytest.approx(0.1)
+
+
+def test_actions_stop_at_bounds_that_float32_cannot_hold():
+    arrays = some_arrays(scaled=False)
+    arrays |= {
+        "action/scale": np.full(3, 0.1, np.float32),
+        "action/centre": np.zeros(3, np.float32),
+    }
+    arrays["layers/2/weight"] = np.zeros((8, 6), np.float32)
+    spaces = {"action_low": [-0.1] * 3, "action_high": [0.1] * 3}
+    assert float(np.float32(0.1)) > 0.1
+    for sign in (-1.0, 1.0):
+        arrays["layers/2/bias"] = np.full(6, sign * 5.0, np.float32)
+        for head in HEADS:
+            given = {**DESCRIPTION, "activation": "relu", "head": head, "spaces": spaces}
+            actions = open_model(build_model(arrays, given)).forward(np.ones((1, 5), np.float32))
+            assert np.abs(actions.astype(float)).max() <= 0.1
+            assert sign * actions.min() > 0.09
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_actions_have_the_shape_of_their_space(inside):
+    model = open_model(
+        build_model(some_arrays(scaled=True), {**DESCRIPTION, "activation": "tanh", "head": "tanh"})
+    )
+    spaces = Spaces((5, 1), (3, 1), "float64", None)
+    for forward in (model.forward, plain_forward(some_arrays(scaled=True), "tanh", "tanh")):
+        act = make_actor(forward, spaces, inside=inside)
+        for leading in ((), (1,), (2, 4)):
+            found = act(np.ones((*leading, 5, 1)))
+            assert (found.shape, found.dtype) == ((*leading, 3, 1), np.float64)
+
+
+@pytest.mark.parametrize("suffix", ["safetensors", "onnx"])
+def test_a_file_of_a_newer_version(suffix, tmp_path):
+    path = tmp_path / f"policy.{suffix}"
+    with pytest.MonkeyPatch.context() as later:
+        later.setattr("prudent.exported.FORMAT", 3)
+        prudent.export(OLD / "ppo-lag", path)
+    with pytest.raises(DamagedPolicy, match="is of another version; export the policy again"):
+        load_exported(path)
+
+
+@pytest.mark.parametrize("suffix", [".safetensors", ".onnx", ""])
+def test_a_pipe_is_no_policy(suffix, tmp_path):
+    path = tmp_path / f"policy{suffix}"
+    os.mkfifo(path)
+    with pytest.raises(DamagedPolicy, match=r"cannot be read .*it is a pipe"):
+        load_exported(path)
+
+
+def test_what_is_no_json_is_told_with_the_file(files, tmp_path):
+    plain, link = files / "policy.safetensors", tmp_path / "link.safetensors"
+    link.symlink_to(plain)
+    assert load_exported(link).checksum == load_exported(plain).checksum
+    copy = tmp_path / "copy.safetensors"
+    with safe_open(plain, framework="numpy") as file:
+        entry = file.metadata()["policy"].replace('"format": 2', '"format": 2, "odd": NaN')
+    save_file(load_file(plain), copy, {"policy": entry})
+    with pytest.raises(DamagedPolicy, match=r"copy.safetensors does not say what its policy is"):
+        load_exported(copy)
 
 
 def loaded(network):
