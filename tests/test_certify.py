@@ -334,7 +334,7 @@ REFUSED = [
     ({"seed": 0}, "with whose episodes the policy was trained or evaluated"),
     ({"seed": EVALUATION_SEED}, "with whose episodes the policy was trained or evaluated"),
     ({"task": "orbit"}, "name a --task or an --env, not both"),
-    ({"env": None}, "the policy's environment is toll:Toll, neither one of our tasks"),
+    ({"env": None}, "the policy's environment is toll:Toll, neither one of the tasks known"),
     ({"env": None, "task": "orbit"}, "orbit is not the policy's environment: action shape"),
     ({"step": 3}, "--step picks a snapshot of a run"),
     ({"out": "here.png"}, "a certificate is JSON, name it here.json"),
