@@ -35,7 +35,7 @@ from prudent.settings import checked
 from prudent.tasks.adapter import AdaptedEnv, open_environment
 from prudent.tasks.costs import Cost
 from prudent.tasks.task import Task, check_step_cost
-from prudent.training.evaluate import episode_seed, run_episodes
+from prudent.training.evaluate import check_finite, episode_seed, run_episodes
 
 FORMAT = 1
 LARGEST = 2**30  # bytes of a certificate
@@ -303,6 +303,7 @@ def play(
         found = run_episodes(act, [environment], seeds, subject.accounting, check_cost)
     except SystemExit as stop:  # whose code would be taken for a verdict
         raise RuntimeError(f"the environment asked to end the process (code {stop.code})") from None
+    check_finite(environment.name, found, seeds)
     return float(found.costs[0]), float(found.returns[0])
 
 

@@ -90,12 +90,6 @@ def run_episodes(
             observations[index] = outcome.observation
             rewards[index].append(outcome.reward)
             costs[index].append(outcome.cost)
-            if not (isfinite(outcome.reward) and isfinite(outcome.cost)):
-                raise UnsupportedEnvironment(
-                    f"{environments[index].name}: step {time + 1} of the episode with reset seed "
-                    f"{seeds[index]} has reward {outcome.reward:g} and cost {outcome.cost:g}; make "
-                    "the environment return finite numbers"
-                )
             check_cost(outcome.cost)
             if outcome.terminated or outcome.truncated:
                 running.remove(index)
@@ -107,6 +101,15 @@ def run_episodes(
         costs=np.array([measure(c, accounting.discount) for c in costs]),
         lengths=np.array([len(r) for r in rewards]),
     )
+
+
+def check_finite(name: str, episodes: Episodes, seeds: Sequence[int]) -> None:
+    for gained, cost, seed in zip(episodes.returns, episodes.costs, seeds, strict=True):
+        if not (isfinite(gained) and isfinite(cost)):
+            raise UnsupportedEnvironment(
+                f"{name}: the episode with reset seed {seed} has return {gained:g} and cost "
+                f"{cost:g}; make the environment return finite numbers"
+            )
 
 
 def run_in_turns(

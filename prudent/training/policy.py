@@ -28,6 +28,7 @@ from prudent.training.evaluate import (
     Act,
     Episodes,
     accounting_of,
+    check_finite,
     episode_seed,
     run_in_turns,
 )
@@ -178,7 +179,9 @@ def evaluate_policy(
     seeds = [episode_seed(base, index) for index in range(episodes)]
 
     def play(act: Act, count: int) -> Episodes:
-        return run_in_turns(act, environments, seeds[:count], accounting)
+        found = run_in_turns(act, environments, seeds[:count], accounting)
+        check_finite(task.name, found, seeds[:count])
+        return found
 
     try:
         greedy = play(
