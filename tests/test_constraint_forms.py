@@ -1,5 +1,7 @@
 """Limits on an advertiser's return: signs, numbers by hand, and multipliers by owner."""
 
+from dataclasses import replace
+
 import gymnasium
 import jax
 import jax.numpy as jnp
@@ -98,6 +100,7 @@ def test_cal_bids_up_to_the_target(form, tmp_path, monkeypatch):
     from prudent.training import off_policy
 
     task = probe("auction", lambda: Auction(form), FORMS[form].bound, 1)
+    task = replace(task, cost_range=(-np.inf, np.inf))
     values = {"constraint": "ratio"} if form == "ratio" else {}
     plain = off_policy.Rows
 
