@@ -142,7 +142,7 @@ def environment_name(env: Any) -> str:
 def check_budget_possible(task: Task, discount: float) -> None:
     """That some policy could keep the budget, by what a step can cost."""
     least, largest = step_range(task)
-    lowest = task.constraint.measure([min(least, 0.0)] * task.horizon, discount)
+    lowest, _ = task.constraint.of_episode((least, largest), discount, task.horizon)
     if task.constraint.budget < lowest:
         raise ValueError(
             f"{task.name}: the budget is {task.constraint.budget:g}, but a step costs {least:g} to "
@@ -362,7 +362,8 @@ def start_line(run: Run, folder: Path) -> str:
             seen += ", calibrated by episodes" if run.budget else "; calibration has no effect on 0"
     _, largest = run.step_bounds()
     if largest is not None:
-        most = run.constraint.measure([max(largest, 0.0)] * run.horizon, run.config.cost_discount)
+        bounds = 0.0, largest
+        _, most = run.constraint.of_episode(bounds, run.config.cost_discount, run.horizon)
         if run.budget >= most:
             seen += f"; no episode can cost more than {most:g}, so it limits nothing"
     return (

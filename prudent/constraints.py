@@ -35,6 +35,18 @@ class Constraint:
             total = cost + factor * total
         return float(total)
 
+    def of_episode(
+        self, step: tuple[float, float], discount: float, horizon: int
+    ) -> tuple[float, float]:
+        """Least and largest cost of an episode, given those of a step. It may end early, so a step
+        that always costs something does not bound the sum.
+        """
+        least, largest = step
+        return (
+            self.measure([min(least, 0.0)] * horizon, discount),
+            self.measure([max(largest, 0.0)] * horizon, discount),
+        )
+
     @property
     def unit(self) -> str:
         return "discounted sum per episode" if self.discounted else "sum per episode"

@@ -440,6 +440,14 @@ def with_state(more):
     return td3_with(change)
 
 
+def assert_training_is_refused(tmp_path, said):
+    """Of the algorithm `mine`, in one line, and nothing is left behind."""
+    with pytest.raises(ValueError, match=said) as refused:
+        prudent.train("mine", task="orbit", out=tmp_path / "run", quiet=True, **SMALL)
+    assert "\n" not in str(refused.value)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -451,10 +459,7 @@ def with_state(more):
 )
 def test_a_state_that_no_checkpoint_keeps_is_refused_before_training(more, said, offer, tmp_path):
     prudent.register_algorithm(with_state(more))
-    with pytest.raises(ValueError, match=said) as refused:
-        prudent.train("mine", task="orbit", out=tmp_path / "run", quiet=True, **SMALL)
-    assert "\n" not in str(refused.value)
-    assert not list(tmp_path.iterdir())
+    assert_training_is_refused(tmp_path, said)
 
 
 def with_metrics(metrics):
@@ -480,10 +485,7 @@ def with_metrics(metrics):
 )
 def test_an_algorithm_that_is_none_is_refused_before_training(change, said, offer, tmp_path):
     prudent.register_algorithm(td3_with(change))
-    with pytest.raises(ValueError, match=said) as refused:
-        prudent.train("mine", task="orbit", out=tmp_path / "run", quiet=True, **SMALL)
-    assert "\n" not in str(refused.value)
-    assert not list(tmp_path.iterdir())
+    assert_training_is_refused(tmp_path, said)
 
 
 def test_an_on_policy_algorithm_needs_layers_that_can_be_played(offer, tmp_path):

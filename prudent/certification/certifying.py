@@ -162,8 +162,7 @@ def certify(
                 raise
             stopped = True  # what was proven by then holds: the proof may stop at any time
         progress = measured(progress, question)
-    content = certificate(subject, question, progress, seed, stopped)
-    content["environment"]["follows_seed"] = follows
+    content = certificate(subject, question, progress, seed, stopped, follows)
     if out is not None:
         write_certificate(content, Path(out))
     return content
@@ -365,7 +364,12 @@ def needed_at_least(question: Question) -> int:
 
 
 def certificate(
-    subject: Subject, question: Question, progress: Progress, seed: int, stopped: bool
+    subject: Subject,
+    question: Question,
+    progress: Progress,
+    seed: int,
+    stopped: bool,
+    follows_seed: bool,
 ) -> dict[str, Any]:
     """All of it, for JSON."""
     constraint, discount, horizon = subject.accounting
@@ -395,6 +399,7 @@ def certificate(
             "discounted": constraint.discounted,
             "cost_discount": discount if constraint.discounted else None,
             "deterministic_reset": subject.task.deterministic_reset,
+            "follows_seed": follows_seed,
         },
         "seed": seed,
         "seeds": [episode_seed(seed, index) for index in range(len(costs))],

@@ -194,15 +194,9 @@ def bound_of(subject: Subject, max_cost: float | None, min_cost: float | None) -
             "proven of costs without a bound; give the most that one episode can cost "
             f"(--max-cost, {constraint.unit})"
         )
-    # An episode may end early, so a step that always costs something does not bound the sum.
-    if min_cost is None:
-        low = constraint.measure([min(least, 0.0)] * horizon, discount)
-    else:
-        low = min_cost
-    if max_cost is None:
-        high = constraint.measure([max(most, 0.0)] * horizon, discount)
-    else:
-        high = max_cost
+    low, high = constraint.of_episode((least, most), discount, horizon)
+    low = low if min_cost is None else min_cost
+    high = high if max_cost is None else max_cost
     if low == -math.inf:
         raise ValueError(
             f"{subject.task.name} does not say what a step can cost at least, which may be below "

@@ -99,8 +99,8 @@ def check_task(task: Any) -> None:
         complaint = f"the budget is {constraint.budget!r}; a finite number"
     elif not isinstance(parts["constraint"].discounted, bool):
         complaint = f"discounted is {constraint.discounted!r}; True or False"
-    elif range_complaint(parts["cost_range"]):
-        complaint = str(range_complaint(parts["cost_range"]))
+    elif found_wrong := range_complaint(parts["cost_range"]):
+        complaint = found_wrong
     elif constraint.budget < 0.0 <= step_range(task)[0]:
         complaint = f"the budget is {constraint.budget:g}; a cost_range with a least cost below 0"
     elif not (parts["together"] is None or callable(parts["together"])):
