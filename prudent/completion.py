@@ -30,13 +30,16 @@ OPTIONS = {
     ),
     "export": ("--step", "--env"),
     "diagnose": ("--episodes", "--seed", "--env"),
-    "experiment": (*GRID, "--records"),
-    "sweep": (*GRID, "--file", "--env"),
+    "experiment": (*GRID, "--records", "--until"),
+    "sweep": (
+        *(*GRID, "--file", "--env", "--budget", "--negative-costs", "--cost-range", "--cost"),
+        *("--horizon", "--discounted"),
+    ),
     "report": ("--out", "--log-steps", "--follow", "--every"),
-    "bidding": ("simulate", "run", "import", "calibrate", "bench"),
+    "bidding": ("simulate", "run", "compare", "import", "inspect", "calibrate", "bench"),
     "bench": (
         *("--algorithm", "--env", "--policy", "--batch-sizes", "--environments", "--epochs"),
-        "--json",
+        *("--core", "--json"),
     ),
 }
 SCRIPTS = {

@@ -7,19 +7,26 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from typing import get_type_hints
 
 import foreign
 import numpy as np
 import optuna
 import pytest
+import tyro
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import lines
 from test_cli import prudent_command
 
 import prudent
+from prudent import cli, completion
 from prudent.algorithms import ALGORITHMS
+from prudent.bench.command import BenchOptions
+from prudent.bidding import command as bidding_command
+from prudent.certification.command import CertifyOptions
 from prudent.completion import candidates
+from prudent.experiments.command import ExperimentOptions, SweepOptions
 from prudent.settings import field_names, option
 
 SMALL = {
@@ -366,6 +373,24 @@ def test_completion():
     assert candidates(["train", "cal", "--dual-action", ""]) == ["buffer", "policy"]
     assert "--convexity" in candidates(["train", "cal", "--conv"])
     assert candidates(["train", "ppo", "--barrier"]) == []
+
+
+def test_completion_knows_every_command_and_option():
+    forms = {
+        "resume": cli.ResumeOptions, "evaluate": cli.EvaluateOptions, "export": cli.ExportOptions,
+        "diagnose": cli.DiagnoseOptions, "report": cli.ReportOptions, "certify": CertifyOptions,
+        "experiment": ExperimentOptions, "sweep": SweepOptions, "bench": BenchOptions,
+    }  # fmt: skip
+    for command, form in forms.items():
+        named = {
+            option(name)
+            for name, hint in get_type_hints(form, include_extras=True).items()
+            if tyro.conf.Positional not in getattr(hint, "__metadata__", ())
+        }
+        internal = {"--part", "--started"} if command == "bench" else set()
+        assert set(completion.OPTIONS[command]) == named - internal, command
+    assert set(completion.OPTIONS["bidding"]) == set(bidding_command.COMMANDS)
+    assert set(completion.COMMANDS) == set(cli.COMMANDS) - {"run-one", "complete"}
 
 
 VALUES = ["-1", "0", "nan", "inf", "1e400", "abc", "", "1.5", "7", "-0.5", "None", "True", "none"]

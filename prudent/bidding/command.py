@@ -25,6 +25,7 @@ usage: prudent bidding COMMAND ...
   simulate     weeks of an advertising market, written as Parquet files
   calibrate    what rule policies do in a world, against the targets it was set to
   run          the semi-batch protocol: incumbent log, weekly updates, deployments, tables
+  compare      runs of one plan in several worlds: tables with intervals, and a figure
   import       somebody's own log, or AuctionNet's, as a data set
   inspect      what a log can tell about its action, and what it would feign
   bench        how fast this machine simulates, against what it could
@@ -161,6 +162,12 @@ def run(arguments: list[str]) -> None:
     run_protocol(arguments)
 
 
+def compare(arguments: list[str]) -> None:
+    from prudent.bidding.comparison import main as run_comparison
+
+    run_comparison(arguments)
+
+
 def import_log(arguments: list[str]) -> None:
     from prudent.bidding.run_command import import_log as run_import
 
@@ -191,6 +198,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "simulate": simulate,
     "calibrate": calibrate,
     "run": run,
+    "compare": compare,
     "import": import_log,
     "inspect": inspect,
     "bench": bench,

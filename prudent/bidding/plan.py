@@ -270,3 +270,11 @@ def results_file(folder: Path, week: int) -> Path:
 
 def reference_folder(folder: Path, name: str) -> Path:
     return folder / "references" / name.replace(":", "-")
+
+
+def kept_files(folder: Path, plan: Plan) -> list[Path]:
+    """Of a finished run, all that tables and figures are made of; relative to its folder."""
+    weeks = range(1, plan.weeks + 1)
+    kept = [folder / PLAN, *(results_file(folder, week) for week in range(plan.weeks + 1))]
+    kept += [calibration_file(folder, name, week) for name in plan.algorithms for week in weeks]
+    return [path.relative_to(folder) for path in kept]

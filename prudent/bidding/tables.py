@@ -36,6 +36,10 @@ class Line(NamedTuple):
     results: Mapping[str, Any]  # of the week
 
 
+def title(name: str) -> str:
+    return TITLES.get(name, name)
+
+
 def read_json(path: Path) -> Mapping[str, Any]:
     try:
         found = json.loads(path.read_bytes())
@@ -131,7 +135,7 @@ def paper_table(lines: Sequence[Line], plan: Plan) -> list[list[str]]:
     days = platform_days(plan)
     pay = {(line.week, line.name): (value(line, "pay_per_day") or 0.0) * days for line in own}
     least = min(pay.values())
-    rows = [["week", *(TITLES.get(name, name) for name in plan.algorithms)]]
+    rows = [["week", *map(title, plan.algorithms)]]
     for week in sorted({line.week for line in own}):
         cells = [f"{week}"]
         for line in (each for each in own if each.week == week):
@@ -158,7 +162,7 @@ def full_table(lines: Sequence[Line], plan: Plan) -> list[list[str]]:
         rows.append(
             [
                 str(line.week),
-                TITLES.get(line.name, line.name),
+                title(line.name),
                 line.kind,
                 shown(line, "pay_per_day", days),
                 shown(line, "pay_change", 100.0),
@@ -192,8 +196,24 @@ def frontier(lines: Sequence[Line], plan: Plan, path: Path) -> bytes:
     """Pay against violations, a point per week: Pay alone is had by bidding more."""
     figure = Figure(figsize=(8.0, 5.5), layout="constrained")
     axes = figure.add_subplot()
+    draw_frontier(axes, [line for line in lines if line.week > 0], plan)
+    axes.set_title(f"Simulated: {plan.preset}, world seed {plan.world_seed}; numbers are weeks")
+    axes.legend(fontsize=7)
+    content = figure_bytes(figure)
+    write_atomically(path, content)
+    return content
+
+
+def figure_bytes(figure: Figure) -> bytes:
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=120, metadata={"Software": None})
+    return content.getvalue()
+
+
+def draw_frontier(axes: Any, lines: Sequence[Line], plan: Plan) -> None:
+    """Lines of constants of the last week, of everybody else over the weeks."""
     days = platform_days(plan) / 1000
-    drawn = [line for line in lines if line.week > 0 and not line.name.startswith(BEST_CONSTANT)]
+    drawn = [line for line in lines if not line.name.startswith(BEST_CONSTANT)]
     names = list(dict.fromkeys(line.name for line in drawn if not line.name.startswith(CONSTANT)))
     last = max((line.week for line in drawn), default=0)
     constants = sorted(
@@ -206,15 +226,9 @@ def frontier(lines: Sequence[Line], plan: Plan, path: Path) -> bytes:
         own = [line for line in drawn if line.name == name]
         reference = own[0].kind != "algorithm"
         marker = "s" if reference else "o"
-        draw(axes, own, days, TITLES.get(name, name), f"C{index % 10}", ":", marker)
+        draw(axes, own, days, title(name), f"C{index % 10}", ":", marker)
     axes.set_xlabel("advertisers below their target ROI, % (Vio_week)")
     axes.set_ylabel("pay per week, thousands")
-    axes.set_title(f"Simulated: {plan.preset}, world seed {plan.world_seed}; numbers are weeks")
-    axes.legend(fontsize=7)
-    content = io.BytesIO()
-    figure.savefig(content, format="png", dpi=120, metadata={"Software": None})
-    write_atomically(path, content.getvalue())
-    return content.getvalue()
 
 
 def draw(
@@ -267,10 +281,10 @@ STYLE = (
 
 def page(plan: Plan, paper: list[list[str]], full: list[list[str]], picture: bytes) -> str:
     image = base64.b64encode(picture).decode()
-    title = f"Semi-batch bidding, simulated: {plan.preset}"
+    heading = f"Semi-batch bidding, simulated: {plan.preset}"
     return (
-        f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(title)}</title>"
-        f"<style>{STYLE}</style><h1>{html.escape(title)}</h1><p>{html.escape(caption(plan))}</p>"
+        f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(heading)}</title>"
+        f"<style>{STYLE}</style><h1>{html.escape(heading)}</h1><p>{html.escape(caption(plan))}</p>"
         "<h2>Pay in thousands, less the least / violations in %</h2>"
         f"{as_html(paper)}<h2>Pay against violations</h2>"
         f'<img alt="Pay against violations" src="data:image/png;base64,{image}">'
