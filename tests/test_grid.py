@@ -172,6 +172,9 @@ def test_scale_shrinks_steps_to_whole_evaluation_intervals():
     for name, schedule in tiny.items():
         assert {**vars(schedule), "steps": 0} == {**vars(full[name]), "steps": 0}
     assert expand(Grid(["orbit"], ["cal"], [0], steps=1_000), 0.45)[0].run.schedule.steps == 400
+    own = Variant("cal", {"steps": 2_000, "updates_per_step": 2})
+    found = expand(Grid(["orbit"], ["cal", own], [0], steps=1_000))
+    assert [planned.run.schedule.steps for planned in found] == [1_000, 2_000]
 
 
 def test_runs_that_come_to_the_same_are_one():

@@ -289,10 +289,3 @@ def to_json(metrics: Mapping[str, Measured]) -> dict[str, Any]:
         name: {"value": found.value, "interval": list(found.interval) if found.interval else None}
         for name, found in metrics.items()
     }
-
-
-def from_json(metrics: Mapping[str, Any]) -> dict[str, Measured]:
-    return {
-        name: Measured(found["value"], tuple(found["interval"]) if found["interval"] else None)
-        for name, found in metrics.items()
-    }

@@ -81,7 +81,7 @@ class Grid:
     algorithms: Sequence[Variant | str]
     seeds: Sequence[int] = tuple(range(6))
     steps: int | None = None
-    """Environment steps of every run (default: those of its preset)."""
+    """Environment steps of every run that has none of its own (default: those of its preset)."""
     preset: str = "paper"
 
 
@@ -137,9 +137,8 @@ def planned_run(grid: Grid, task: Task, variant: Variant, seed: int, scale: floa
     ALGORITHMS.check_installed(entry.name)
     preset = fitting_preset(entry, task, variant.preset or grid.preset)
     check_known(entry, variant.values)
-    chosen = with_values(settings(entry, task, preset), variant.values)
-    if grid.steps is not None:
-        chosen = with_values(chosen, {"steps": grid.steps})
+    values = variant.values if grid.steps is None else {"steps": grid.steps, **variant.values}
+    chosen = with_values(settings(entry, task, preset), values)
     return make_run(entry.name, task, preset, seed, shrunk(chosen, scale))
 
 
