@@ -8,9 +8,18 @@ import pytest
 from scipy import stats
 
 from prudent.report import claims
-from prudent.report.claims import CLAIMS, FAILS, HOLDS, UNKNOWN, claims_table, collect, judge
+from prudent.report.claims import (
+    CLAIMS,
+    FAILS,
+    HOLDS,
+    ON_POLICY,
+    UNKNOWN,
+    claims_table,
+    collect,
+    judge,
+)
 
-BUDGET = 10.0
+BUDGET, CRITICS_BUDGET = 10.0, 2.5
 STEPS = np.arange(0, 4001, 100)
 
 
@@ -20,11 +29,13 @@ def write(folder, algorithm, seed, task="point-button2", **made):
     """
     curves = {name: made.pop(name, None) for name in ("cost", "earned", "spread", "gap")}
     training = made.pop("training", [])
-    ratio = made.pop("updates_per_step", 10)
+    ratio = made.pop("updates_per_step", None)
+    schedule = {"steps": int(STEPS[-1])}
+    if ratio is not None:
+        schedule["updates_per_step"] = ratio
     run = {
         "algorithm": algorithm, "task": task, "preset": "paper", "seed": seed, "budget": BUDGET,
-        "discounted": False, "config": made,
-        "schedule": {"steps": int(STEPS[-1]), "updates_per_step": ratio},
+        "discounted": False, "config": made, "schedule": schedule,
     }  # fmt: skip
     folder = folder / f"{algorithm}-{task}-{ratio}-{'-'.join(map(str, made.values()))}-{seed}"
     folder.mkdir()
@@ -46,7 +57,13 @@ def write(folder, algorithm, seed, task="point-button2", **made):
     (folder / "episodes.jsonl").write_text("".join(json.dumps(e) + "\n" for e in episodes))
     if curves["gap"] is not None:
         gaps = (
-            {"step": int(step), "format": 1, "snapshot": "x", "gap": at("gap", index)}
+            {
+                "step": int(step),
+                "format": 1,
+                "snapshot": "x",
+                "gap": at("gap", index),
+                "cost_budget": CRITICS_BUDGET,
+            }
             for index, step in enumerate(STEPS)
         )
         (folder / "diagnostics.jsonl").write_text("".join(json.dumps(g) + "\n" for g in gaps))
@@ -82,6 +99,14 @@ CASES = {
         [(a, {"conservatism": 0.5, "cost": wave(w)}) for a, w in (("ucb", 9.0), ("cal", 1.0))],
         [(a, {"conservatism": 0.5, "cost": wave(w)}) for a, w in (("ucb", 1.0), ("cal", 9.0))],
     ),
+    "CAL breaks its budget less often than UCB of a larger k": (
+        [("ucb", {"conservatism": 2.0, "training": WIDE}), ("cal", {"training": NARROW})],
+        [("ucb", {"conservatism": 2.0, "training": NARROW}), ("cal", {"training": WIDE})],
+    ),
+    "CAL's training costs come closer to the budget": (
+        [("cal", {"training": np.concatenate([NARROW + 30.0, NARROW])})],
+        [("cal", {"training": np.concatenate([NARROW, NARROW - 5.0])})],
+    ),
     "CAL's training costs scatter less and less": (
         [("cal", {"training": np.concatenate([WIDE, NARROW])})],
         [("cal", {"training": np.concatenate([NARROW, WIDE])})],
@@ -111,6 +136,14 @@ CASES = {
         [("cal", {"conservatism": 0.0, "cost": 30})],
         [("cal", {"conservatism": 0.0, "cost": 3})],
     ),
+    "without conservatism CAL breaks its budget more often": (
+        [("cal", {"conservatism": k, "training": t}) for k, t in ((0.0, WIDE), (0.5, NARROW))],
+        [("cal", {"conservatism": k, "training": t}) for k, t in ((0.0, NARROW), (0.5, WIDE))],
+    ),
+    "too much conservatism slows the return": (
+        [("cal", {"conservatism": k, "earned": 50 - k}) for k in (0.0, 0.5, 2.0)],
+        [("cal", {"conservatism": k, "earned": 50 + k}) for k in (0.0, 0.5, 2.0)],
+    ),
     "more conservatism, less cost": (
         [("cal", {"conservatism": k, "cost": 20 - 5 * k}) for k in (0.0, 0.5, 2.0)],
         [("cal", {"conservatism": k, "cost": 20 + 5 * k}) for k in (0.0, 0.5, 2.0)],
@@ -118,6 +151,10 @@ CASES = {
     "without convexity CAL oscillates": (
         [("cal", {"convexity": c, "cost": wave(9.0 - c / 2)}) for c in (0.0, 10.0)],
         [("cal", {"convexity": c, "cost": wave(1.0 + c / 2)}) for c in (0.0, 10.0)],
+    ),
+    "without convexity CAL earns less": (
+        [("cal", {"convexity": c, "earned": 50 + c / 30}) for c in (0.0, 10.0, 100.0)],
+        [("cal", {"convexity": c, "earned": 50 - c / 30}) for c in (0.0, 10.0, 100.0)],
     ),
     "too much convexity slows the return": (
         [("cal", {"convexity": c, "earned": 50 - c / 30}) for c in (0.0, 10.0, 1000.0)],
@@ -135,9 +172,17 @@ CASES = {
         [("cal", {"cost_critics": e, "cost": 30 - e}) for e in (2, 4, 8)],
         [("cal", {"cost_critics": e, "cost": 30 + e}) for e in (2, 4, 8)],
     ),
-    "IPO earns most of the on-policy methods": (
-        [(a, {"earned": 9 if a == "ipo" else 5}) for a in claims.ON_POLICY],
-        [(a, {"earned": 5 if a == "ipo" else 9}) for a in claims.ON_POLICY],
+    "CAL keeps its budget also with many updates": (
+        [("cal", {"updates_per_step": 20, "cost": 8})],
+        [("cal", {"updates_per_step": 20, "cost": 12})],
+    ),
+    "IPO earns more than CAL": (
+        [("ipo", {"earned": 9}), ("cal", {"earned": 5})],
+        [("ipo", {"earned": 5}), ("cal", {"earned": 9})],
+    ),
+    "CAL earns about as much as the best on-policy method": (
+        [("cal", {"earned": 9.5}), *((a, {"earned": 10 - i}) for i, a in enumerate(ON_POLICY))],
+        [("cal", {"earned": 8.5}), *((a, {"earned": 10 - i}) for i, a in enumerate(ON_POLICY))],
     ),
 }
 
@@ -167,7 +212,7 @@ def test_a_claim_can_hold_fail_and_be_open(text, tmp_path):
 
 @pytest.mark.parametrize(("broken", "verdict"), [(6, HOLDS), (None, FAILS)])
 def test_on_policy_methods_over_all_tasks(broken, verdict, tmp_path):
-    for algorithm in claims.ON_POLICY:
+    for algorithm in ON_POLICY:
         for place, task in enumerate(claims.ALL_TASKS):
             cost = 14.0 if place == broken else 6.0
             for seed in range(2):
@@ -200,18 +245,84 @@ def test_other_settings_are_not_taken_for_seeds(tmp_path):
     assert verdicts(tmp_path, "SAC-Lag costs more than its budget") == [HOLDS]
 
 
+def test_a_claim_about_cal_is_not_judged_by_its_ablations(tmp_path):
+    """Of which there are more seeds, in folders that come first."""
+    for seed in range(5):
+        for made in ({"conservatism": 0.0}, {"cost_critics": 2}, {"updates_per_step": 1}):
+            write(tmp_path, "cal", seed, cost=99.0 + noise(seed), **made)
+    for seed in range(3):
+        write(tmp_path, "cal", seed, cost=8.0 + noise(seed), conservatism=0.5, updates_per_step=20)
+    assert verdicts(tmp_path, "CAL keeps its budget") == [HOLDS]
+    assert verdicts(tmp_path, "without conservatism CAL breaks its budget") == [HOLDS]
+
+
+def test_a_baseline_at_another_ratio_is_not_the_published_one(tmp_path):
+    for seed in range(3):
+        write(tmp_path, "cal", seed, earned=9.0 + noise(seed))
+        write(tmp_path, "wcsac", seed, earned=99.0 + noise(seed), updates_per_step=10)
+        write(tmp_path, "wcsac", seed, earned=5.0 + noise(seed), updates_per_step=1)
+    assert verdicts(tmp_path, "CAL earns more than wcsac") == [HOLDS]
+
+
+def test_runs_that_were_not_diagnosed_do_not_hide_those_that_were(tmp_path):
+    for seed in range(3):
+        write(tmp_path, "sac-lag", seed, rate=1)
+    for seed in range(2):
+        write(tmp_path, "sac-lag", seed, rate=2, gap=-3.0 + noise(seed))
+    assert verdicts(tmp_path, "SAC-Lag underestimates its cost") == [HOLDS]
+
+
+def test_runs_of_different_length_are_cut_to_the_shortest(tmp_path):
+    """Unless learning rates fall to the end, when a longer run is another one."""
+    half = len(STEPS) // 2
+    for decay, verdict in (("none", HOLDS), ("policy", UNKNOWN)):
+        folder = tmp_path / decay
+        folder.mkdir()
+        for seed in range(3):
+            for ratio in (1, 20):
+                earned = np.where(np.arange(len(STEPS)) <= half, ratio, -99.0) + noise(seed)
+                made = {"updates_per_step": ratio, "rate_decay": decay}
+                run = write(folder, "wcsac", seed, earned=earned, **made)
+                if ratio == 20:
+                    shorten(run, half)
+        assert verdicts(folder, "more updates raise wcsac's return") == [verdict]
+
+
+def test_what_does_not_fall_does_not_come_to_be_right(tmp_path):
+    """The largest of single values would be twice the others by chance."""
+    generator = np.random.default_rng(0)
+    for seed in range(6):
+        write(tmp_path, "cal", seed, gap=generator.normal(size=len(STEPS)))
+    assert verdicts(tmp_path, "CAL's estimate comes to be right") == [FAILS]
+
+
+def test_on_policy_methods_are_compared_at_one_length(tmp_path):
+    text = "CAL earns about as much as the best on-policy method"
+    for seed in range(3):
+        write(tmp_path, "cal", seed, earned=9.5 + noise(seed))
+        for place, algorithm in enumerate(ON_POLICY):
+            run = write(tmp_path, algorithm, seed, earned=99.0 if place else 9.0 + noise(seed))
+            if place == 0:
+                shorten(run, 10)
+    assert verdicts(tmp_path, text) == [UNKNOWN]
+
+
+def shorten(folder, last):
+    """A run of fewer steps."""
+    about = json.loads((folder / "run.json").read_text())
+    about["run"]["schedule"]["steps"] = int(STEPS[last])
+    (folder / "run.json").write_text(json.dumps(about))
+    lines = (folder / "progress.jsonl").read_text().splitlines(keepends=True)
+    (folder / "progress.jsonl").write_text("".join(lines[: last + 1]))
+
+
 def test_settings_are_compared_over_the_steps_that_both_have(tmp_path):
     """CAL earns 9 in the first half and -99 in the second, which the baseline never reached."""
     half = len(STEPS) // 2
     earned = np.where(np.arange(len(STEPS)) <= half, 9.0, -99.0)
     for seed in range(3):
         write(tmp_path, "cal", seed, earned=earned + noise(seed))
-        folder = write(tmp_path, "cvpo", seed, earned=5.0 + noise(seed))
-        about = json.loads((folder / "run.json").read_text())
-        about["run"]["schedule"]["steps"] = int(STEPS[half])
-        (folder / "run.json").write_text(json.dumps(about))
-        lines = (folder / "progress.jsonl").read_text().splitlines(keepends=True)
-        (folder / "progress.jsonl").write_text("".join(lines[: half + 1]))
+        shorten(write(tmp_path, "cvpo", seed, earned=5.0 + noise(seed)), half)
     assert verdicts(tmp_path, "CAL earns more than cvpo") == [HOLDS]
 
 
@@ -249,7 +360,7 @@ def test_margins_by_hand():
     assert (found.value, found.seeds) == (2.75, 2)
     assert found.interval == pytest.approx((welch.low, welch.high))
     rise = claims.slope([0.0, 0.5, 9.0, 0.0], [1.0, 2.0, 3.0, 1.0])
-    assert rise == (pytest.approx(1.0), None, 1)
+    assert rise == (pytest.approx(1.0), None, 1, 0)
     fall = claims.slope([0.0, 9.0, 0.0, 9.0], [1.0, 0.0, 3.0, 2.0])
     half = 4.302653 * np.sqrt(2.0)  # squared residuals 1 each: 4 / 2 / (4 * 0.25)
     assert fall.interval == pytest.approx((-1.0 - half, -1.0 + half))

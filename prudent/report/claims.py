@@ -18,7 +18,8 @@ import numpy as np
 from scipy import stats
 
 from prudent.report import folders
-from prudent.report.groups import UNSTORED, distinct, identity, settings_of
+from prudent.report.departures import departures
+from prudent.report.groups import UNSTORED, distinct, same_settings, settings_of
 from prudent.report.records import (
     GREEDY,
     Record,
@@ -27,15 +28,8 @@ from prudent.report.records import (
     training_costs,
 )
 from prudent.report.stored import Entry, Say, note
-from prudent.report.tables import share_over_budget
-from prudent.statistics import (
-    FEWEST_SEEDS,
-    LEVEL,
-    area_under_curve,
-    final_window,
-    mean_interval,
-    oscillation,
-)
+from prudent.report.tables import LAST, share_over_budget
+from prudent.statistics import FEWEST_SEEDS, LEVEL, area_under_curve, mean_interval, oscillation
 
 HOLDS, FAILS, UNKNOWN = "holds", "does not hold", "not enough data"
 WINDOW = 10  # evaluations within which a curve's oscillation is taken
@@ -73,6 +67,7 @@ class Margin(NamedTuple):
     value: float
     interval: tuple[float, float] | None
     seeds: int  # of the smallest sample
+    steps: int = 0  # that the runs were looked at for
 
 
 class Lacking(NamedTuple):
@@ -153,6 +148,8 @@ def decide(claim: Claim, task: str, found: Margin | Lacking) -> Finding:
     if isinstance(found, Lacking):
         return Finding(claim, task, UNKNOWN, None, found.what)
     seeds = "one seed" if found.seeds == 1 else f"{found.seeds} seeds"
+    if found.steps:
+        seeds += f", {found.steps:,} steps"
     if found.interval is None or not np.isfinite(found.interval).all():
         return Finding(claim, task, UNKNOWN, found, f"{seeds}: no interval")
     low, high = found.interval
@@ -203,7 +200,8 @@ def column(run: Evidence, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def final(run: Evidence, name: str) -> float:
-    return float(final_window(*column(run, name)))
+    """As in the tables: the mean of the last evaluations."""
+    return float(np.mean(column(run, name)[1][-LAST:]))
 
 
 def excess(run: Evidence) -> float:
@@ -228,17 +226,25 @@ def mean_gap(run: Evidence) -> float | None:
     return float(np.mean(gaps(run))) if len(gaps(run)) else None
 
 
-def early_gap(run: Evidence) -> float | None:
-    """In the first quarter of the snapshots."""
-    found = gaps(run)
-    return float(np.mean(found[: max(1, len(found) // 4)])) if len(found) else None
+def early_overestimate(run: Evidence) -> float | None:
+    """The gap in the first quarter of the snapshots beyond a tenth of the critics' budget, which
+    is taken for nothing.
+    """
+    found = [line for line in run.diagnostics if "gap" in line and "cost_budget" in line]
+    if not found:
+        return None
+    early = found[: max(1, len(found) // 4)]
+    return float(np.mean([line["gap"] - 0.1 * abs(line["cost_budget"]) for line in early]))
 
 
 def fallen(values: np.ndarray) -> float | None:
-    """How far the end lies below half of the largest: above 0 for what tends to 0."""
-    if len(values) < 4:
+    """How far the last quarter lies below half of the largest: above 0 for what tends to 0. Of
+    means, since the largest of single values is large by chance.
+    """
+    if len(values) < 8:
         return None
-    return float(0.5 * np.max(values) - np.mean(values[-max(1, len(values) // 10) :]))
+    quarters = [np.mean(part) for part in np.array_split(values, 4)]
+    return float(0.5 * max(quarters) - quarters[-1])
 
 
 def gap_fallen(run: Evidence) -> float | None:
@@ -258,42 +264,78 @@ def boxes_shrink(run: Evidence) -> float | None:
     return float(stats.iqr(quarters[0]) - stats.iqr(quarters[-1]))
 
 
+def nears_budget(run: Evidence) -> float | None:
+    """How much nearer to the budget training costs are in the last quarter than in the first."""
+    quarters = np.array_split(training_costs(run.record), 4)
+    if min(len(quarter) for quarter in quarters) < 4:
+        return None
+    away = [abs(float(np.median(q)) - float(run.record.run["budget"])) for q in quarters]
+    return away[0] - away[-1]
+
+
+def share_over(run: Evidence) -> float | None:
+    return share_over_budget(run.record)
+
+
 Number = Callable[[Evidence], float | None]
 Which = Callable[[Evidence], bool]
 
 
-def named(*algorithms: str, **values: float) -> Which:
-    """Runs of these algorithms, with these settings of theirs."""
+def named(algorithm: str) -> Which:
+    return lambda run: run.algorithm == algorithm
+
+
+def usual(algorithm: str, **values: float) -> Which:
+    """With these settings, and all others that experiments vary as its preset has them."""
 
     def matches(run: Evidence) -> bool:
         fits = all(run.setting(f"config.{name}") == value for name, value in values.items())
-        return run.algorithm in algorithms and fits
+        return run.algorithm == algorithm and fits and departures(run.record.run) <= set(values)
 
     return matches
 
 
 def as_published(algorithm: str) -> Which:
-    return lambda run: run.algorithm == algorithm and run.record.run["preset"] == "paper"
+    return lambda run: usual(algorithm)(run) and run.record.run["preset"] == "paper"
 
 
-def of_one_setting(which: Which, runs: Iterable[Evidence]) -> list[Evidence]:
-    """Of those that match, the runs of the settings that have most seeds."""
-    sets: dict[object, list[Evidence]] = {}
-    for run in filter(which, runs):
-        sets.setdefault(identity(run.record), []).append(run)
-    return max(sets.values(), key=len, default=[])
+def alike(runs: Iterable[Evidence], but: Sequence[str] = ()) -> list[list[Evidence]]:
+    """Runs that differ in nothing but these settings and their seeds, together. Of a seed that both
+    formats have, the newer.
+    """
+    sets: list[list[Evidence]] = []
+    for run in sorted(runs, key=lambda run: -run.record.format):
+        own = (s for s in sets if same_settings(s[0].record, run.record, but))
+        found = next(own, None)
+        if found is None:
+            sets.append([run])
+        elif not any(settled(one, but) == settled(run, but) for one in found):
+            found.append(run)
+    return sets
 
 
-def numbers(runs: Iterable[Evidence], which: Which, number: Number) -> list[float]:
-    found = (number(run) for run in of_one_setting(which, runs))
-    return [value for value in found if value is not None]
+def settled(run: Evidence, but: Sequence[str]) -> tuple[object, ...]:
+    """What makes a run one of its own among those that are alike."""
+    return run.record.run["seed"], *(run.setting(name) for name in but if name != STEPS)
+
+
+def of_one_setting(
+    which: Which, runs: Iterable[Evidence], number: Number = lambda run: 0.0
+) -> list[Evidence]:
+    """Of those that match and have the number, the runs of the settings that have most seeds, or of
+    these the longest.
+    """
+    fitting = [run for run in runs if which(run) and number(run) is not None]
+    return max(alike(fitting), key=lambda s: (len(s), steps_done(s[0].record)), default=[])
 
 
 def each(which: Which, number: Number, sign: float, runs: Sequence[Evidence]) -> Margin | Lacking:
-    found = numbers(runs, which, number)
-    if not found:
+    found = of_one_setting(which, runs, number)
+    values = [value for run in found if (value := number(run)) is not None]
+    if not values:
         return Lacking("too little recorded" if any(map(which, runs)) else "no runs")
-    return per_seed([sign * value for value in found])
+    margin = per_seed([sign * value for value in values])
+    return margin._replace(steps=steps_done(found[0].record))
 
 
 def cut(run: Evidence, last: int) -> Evidence:
@@ -303,47 +345,65 @@ def cut(run: Evidence, last: int) -> Evidence:
     return run._replace(record=run.record._replace(progress=progress, episodes=episodes))
 
 
+def at_the_same_steps(runs: Sequence[Evidence]) -> tuple[list[Evidence], int]:
+    """As they were when the shortest of them ended."""
+    last = min((steps_done(run.record) for run in runs), default=0)
+    return [cut(run, last) for run in runs], last
+
+
 def against(
     larger: Which, smaller: Which, number: Number, runs: Sequence[Evidence]
 ) -> Margin | Lacking:
     """Over the steps that all of them have."""
-    both = [of_one_setting(which, runs) for which in (larger, smaller)]
-    last = min((steps_done(run.record) for found in both for run in found), default=0)
-    values = [[number(cut(run, last)) for run in found] for found in both]
-    known = [[value for value in found if value is not None] for found in values]
-    return difference(*known) if all(known) else Lacking("no runs of both settings")
+    both = [of_one_setting(which, runs, number) for which in (larger, smaller)]
+    runs, last = at_the_same_steps([run for found in both for run in found])
+    values = [number(run) for run in runs]
+    parts = values[: len(both[0])], values[len(both[0]) :]
+    known = [[value for value in found if value is not None] for found in parts]
+    if not all(known):
+        return Lacking("no runs of both settings")
+    return difference(*known)._replace(steps=last)
 
 
-def alike_but_for(setting: str, runs: Sequence[Evidence]) -> list[Evidence]:
-    """The largest set of runs that differ in nothing but this setting and their seeds."""
-    sets: dict[frozenset[tuple[str, str]], list[Evidence]] = {}
-    for run in runs:
-        others = {k: v for k, v in settings_of(run.record).items() if k != setting}
-        sets.setdefault(frozenset(others.items()), []).append(run)
-    varied = [found for found in sets.values() if len({run.setting(setting) for run in found}) > 1]
-    return max(varied, key=len, default=[])
+def alike_but_for(setting: str, runs: Sequence[Evidence]) -> tuple[list[Evidence], int]:
+    """The largest set of runs that differ in nothing but this setting, their seeds and, as long as
+    nothing depends on it, their length; all as long as the shortest.
+    """
+    free = [run for run in runs if not decays(run)]
+    sets = [*alike(free, (setting, STEPS)), *alike(filter(decays, runs), (setting,))]
+    varied = [found for found in sets if len({run.setting(setting) for run in found}) > 1]
+    return at_the_same_steps(max(varied, key=len, default=[]))
+
+
+def decays(run: Evidence) -> bool:
+    """Whether its learning rates fall to 0 at its last step."""
+    return bool(run.record.run.get("config", {}).get("rate_decay", "none") != "none")
 
 
 def along(
     which: Which, setting: str, number: Number, sign: float, runs: Sequence[Evidence]
 ) -> Margin | Lacking:
     """How a number changes with a setting, all else equal."""
-    compared = alike_but_for(setting, [run for run in runs if which(run)])
+    compared, last = alike_but_for(setting, [run for run in runs if which(run)])
     pairs = [(run.setting(setting), number(run)) for run in compared]
     known = [(at, sign * value) for at, value in pairs if at is not None and value is not None]
     if len({at for at, _ in known}) < 2:
         return Lacking(f"no runs that differ in {setting.rpartition('.')[2]} only")
-    return slope(*zip(*known, strict=True))
+    return slope(*zip(*known, strict=True))._replace(steps=last)
 
 
-def ends(setting: str, number: Number, runs: Sequence[Evidence], high: bool) -> Margin | Lacking:
-    """CAL at the highest (or lowest) value of a setting against the usual one, all else equal."""
-    compared = alike_but_for(setting, [run for run in runs if run.algorithm == "cal"])
+def ends(
+    setting: str, number: Number, runs: Sequence[Evidence], *, high: bool, more: bool
+) -> Margin | Lacking:
+    """CAL at the highest value of a setting (or without it, at 0) against the next one, all else
+    equal: whether the number is more (or less) there.
+    """
+    compared, _ = alike_but_for(setting, [run for run in runs if run.algorithm == "cal"])
     values = sorted({value for run in compared if (value := run.setting(setting)) is not None})
     if len(values) < 2 or (not high and values[0] != 0.0):
         return Lacking(f"no runs that differ in {setting.rpartition('.')[2]} only")
     extreme, usual = (values[-1], values[-2]) if high else (values[0], values[1])
-    larger, smaller = (usual, extreme) if high else (extreme, usual)
+    larger, smaller = (extreme, usual) if more else (usual, extreme)
     return against(
         lambda run: run.setting(setting) == larger,
         lambda run: run.setting(setting) == smaller,
@@ -359,7 +419,10 @@ def unsafe_somewhere(runs: Sequence[Evidence]) -> Margin | Lacking:
     """
     worst = []
     for algorithm in ON_POLICY:
-        by_task = (numbers(of_task(runs, task), named(algorithm), excess) for task in ALL_TASKS)
+        by_task = (
+            list(map(excess, of_one_setting(named(algorithm), of_task(runs, task))))
+            for task in ALL_TASKS
+        )
         known = [per_seed(found, tries=len(ALL_TASKS)) for found in by_task if len(found) > 1]
         clearest = max(known, key=lambda m: m.interval[0] if m.interval else 0.0, default=None)
         broken = clearest is not None and clearest.interval is not None and clearest.interval[0] > 0
@@ -369,93 +432,140 @@ def unsafe_somewhere(runs: Sequence[Evidence]) -> Margin | Lacking:
     return min(worst, key=lambda m: m.interval[0] if m.interval else 0.0)
 
 
-def ipo_beyond_others(sign: float, runs: Sequence[Evidence]) -> Margin | Lacking:
-    """Its final return against the best other on-policy method's."""
+def final_return(run: Evidence) -> float:
+    return final(run, "return")
 
-    def earned(algorithm: str) -> list[float]:
-        return numbers(runs, named(algorithm), lambda run: final(run, "return"))
 
-    others = [found for a in ON_POLICY if a != "ipo" and (found := earned(a))]
-    if not earned("ipo") or len(others) < len(ON_POLICY) - 1:
-        return Lacking("no runs of all on-policy methods")
-    best = max(others, key=np.mean)
-    return difference(earned("ipo"), best) if sign > 0 else difference(best, earned("ipo"))
+def asymptotic(
+    larger: Which, smaller: Which, runs: Sequence[Evidence], share: float = 1.0
+) -> Margin | Lacking:
+    """Final returns, each at its own end: an on-policy method has many times CAL's steps."""
+    both = [of_one_setting(which, runs) for which in (larger, smaller)]
+    if not all(both):
+        return Lacking("no runs of both")
+    high, low = ([final_return(run) for run in found] for found in both)
+    return difference(high, [share * value for value in low])
+
+
+def near_the_best(runs: Sequence[Evidence]) -> Margin | Lacking:
+    """CAL's final return against nine tenths of that on-policy method's which earns most, all of
+    them after the same number of steps. That the best is chosen by the same runs makes this harder.
+    """
+    by_steps: dict[int, dict[str, list[Evidence]]] = {}
+    for algorithm in ON_POLICY:
+        for found in alike(filter(named(algorithm), runs)):
+            own = by_steps.setdefault(steps_done(found[0].record), {})
+            own[algorithm] = max(own.get(algorithm, []), found, key=len)
+    complete = {steps: own for steps, own in by_steps.items() if len(own) == len(ON_POLICY)}
+    if not complete:
+        return Lacking("no runs of all on-policy methods of one length")
+    last = max(complete.values(), key=lambda own: (min(map(len, own.values())), len(own["ipo"])))
+    best = max(last, key=lambda name: float(np.mean(list(map(final_return, last[name])))))
+    others = [run for run in runs if run.algorithm not in ON_POLICY]
+    return asymptotic(usual("cal"), named(best), [*others, *last[best]], share=0.9)
 
 
 def of_baseline(name: str) -> tuple[Claim, Claim]:
     command = f"prudent experiment update-ratio --algorithms {name}"
 
-    def at_twenty(run: Evidence) -> bool:
-        return run.algorithm == name and run.setting(RATIO) == 20.0
-
     return (
         Claim("7", f"more updates raise {name}'s return", "rise of final return per step of ratio",
-              command, partial(along, named(name), RATIO, lambda r: final(r, "return"), 1.0)),
+              command, partial(along, named(name), RATIO, final_return, 1.0)),
         Claim("7", f"more updates do not make {name} safe",
               "final test cost minus budget, 20 updates per step",
-              command, partial(each, at_twenty, excess, 1.0)),
+              command, partial(each, at_twenty(name), excess, 1.0)),
     )  # fmt: skip
+
+
+def at_twenty(name: str) -> Which:
+    return lambda run: run.algorithm == name and run.setting(RATIO) == 20.0
 
 
 def cal_beyond(name: str) -> tuple[Claim, Claim]:
     command = f"prudent experiment off-policy --algorithms cal {name}"
     return (
         Claim("4", f"CAL earns more than {name}", "mean return over the same steps, CAL minus it",
-              command, partial(against, named("cal"), as_published(name), mean_return)),
+              command, partial(against, usual("cal"), as_published(name), mean_return)),
         Claim("4", f"CAL breaks its budget less often than {name}",
               "share of training episodes over it, CAL's subtracted",
-              command, partial(against, as_published(name), named("cal"),
-                               lambda run: share_over_budget(run.record))),
+              command, partial(against, as_published(name), usual("cal"), share_over)),
     )  # fmt: skip
 
 
 K, C, E = "config.conservatism", "config.convexity", "config.cost_critics"
-RATIO = "schedule.updates_per_step"
+RATIO, STEPS = "schedule.updates_per_step", "schedule.steps"
+BUTTONS = ("point-button1", "point-button2", "car-button1", "car-button2")
 CLAIMS = (
     Claim("2", "SAC-Lag underestimates its cost", "oracle minus estimate",
           "prudent experiment underestimation",
-          partial(each, named("sac-lag"), mean_gap, -1.0)),
+          partial(each, usual("sac-lag"), mean_gap, -1.0)),
     Claim("2", "SAC-Lag costs more than its budget", "final test cost minus budget",
-          "prudent experiment underestimation", partial(each, named("sac-lag"), excess, 1.0)),
+          "prudent experiment underestimation", partial(each, usual("sac-lag"), excess, 1.0)),
     Claim("2", "UCB with k = 2 overestimates its cost", "estimate minus oracle",
           "prudent experiment underestimation",
-          partial(each, named("ucb", conservatism=2.0), mean_gap, 1.0)),
+          partial(each, usual("ucb", conservatism=2.0), mean_gap, 1.0)),
     Claim("3", "CAL oscillates less than UCB of the same k", "oscillation of cost, UCB minus CAL",
           "prudent experiment convexification",
-          partial(against, named("ucb", conservatism=0.5), named("cal", conservatism=0.5),
+          partial(against, usual("ucb", conservatism=0.5), usual("cal", conservatism=0.5),
                   cost_oscillation)),
-    Claim("3", "CAL's training costs scatter less and less", "box length, first minus last quarter",
-          "prudent experiment convexification", partial(each, named("cal"), boxes_shrink, 1.0)),
-    Claim("3", "CAL's ensemble comes to agree", "half of the largest spread minus the final one",
-          "prudent experiment convexification", partial(each, named("cal"), spread_fallen, 1.0)),
-    Claim("3", "CAL's estimate comes to be right", "half of the largest |gap| minus the final one",
+    Claim("3", "CAL breaks its budget less often than UCB of a larger k",
+          "share of training episodes over it, UCB's with k = 2 minus CAL's",
           "prudent experiment convexification",
-          partial(each, named("cal"), gap_fallen, 1.0)),
-    Claim("3", "sparse cost is not overestimated early", "oracle minus estimate, first quarter",
+          partial(against, usual("ucb", conservatism=2.0), usual("cal"), share_over)),
+    Claim("3", "CAL's training costs scatter less and less", "box length, first minus last quarter",
+          "prudent experiment convexification", partial(each, usual("cal"), boxes_shrink, 1.0)),
+    Claim("3", "CAL's training costs come closer to the budget",
+          "distance of the median from it, first minus last quarter",
+          "prudent experiment convexification", partial(each, usual("cal"), nears_budget, 1.0)),
+    Claim("3", "CAL's ensemble comes to agree", "half of the largest quarter's spread minus the "
+          "last quarter's",
+          "prudent experiment convexification", partial(each, usual("cal"), spread_fallen, 1.0)),
+    Claim("3", "CAL's estimate comes to be right", "half of the largest quarter's |gap| minus the "
+          "last quarter's",
+          "prudent experiment convexification",
+          partial(each, usual("cal"), gap_fallen, 1.0)),
+    Claim("3", "sparse cost is not overestimated early",
+          "oracle and a tenth of the critics' budget minus estimate, first quarter",
           "prudent experiment convexification --tasks point-button2",
-          partial(each, named("cal"), early_gap, -1.0), ("point-button2",)),
+          partial(each, usual("cal"), early_overestimate, -1.0), ("point-button2",)),
     Claim("4", "CAL keeps its budget", "budget minus final test cost",
           "prudent experiment off-policy --algorithms cal",
-          partial(each, named("cal"), excess, -1.0)),
+          partial(each, usual("cal"), excess, -1.0)),
     *(claim for name in BASELINES for claim in cal_beyond(name)),
     Claim("5", "without conservatism CAL breaks its budget", "final test cost minus budget",
           "prudent experiment conservatism",
-          partial(each, named("cal", conservatism=0.0), excess, 1.0),
-          ("point-button2", "car-button1")),
+          partial(each, usual("cal", conservatism=0.0), excess, 1.0), BUTTONS),
+    Claim("5", "without conservatism CAL breaks its budget more often",
+          "share of training episodes over it, k = 0 minus next k",
+          "prudent experiment conservatism", partial(ends, K, share_over, high=False, more=True)),
     Claim("5", "more conservatism, less cost", "fall of final test cost per step of k",
           "prudent experiment conservatism",
           partial(along, named("cal"), K, lambda run: final(run, "cost"), -1.0)),
+    Claim("5", "too much conservatism slows the return", "mean return, next k minus largest k",
+          "prudent experiment conservatism", partial(ends, K, mean_return, high=True, more=False)),
     Claim("5", "without convexity CAL oscillates", "oscillation of test cost, c = 0 minus next c",
-          "prudent experiment convexity", partial(ends, C, cost_oscillation, high=False)),
+          "prudent experiment convexity",
+          partial(ends, C, cost_oscillation, high=False, more=True)),
+    Claim("5", "without convexity CAL earns less", "mean return, next c minus c = 0",
+          "prudent experiment convexity", partial(ends, C, mean_return, high=False, more=False)),
     Claim("5", "too much convexity slows the return", "mean return, next c minus largest c",
-          "prudent experiment convexity", partial(ends, C, mean_return, high=True)),
+          "prudent experiment convexity", partial(ends, C, mean_return, high=True, more=False)),
     Claim("6", "no on-policy method is safe on all tasks", "final test cost minus budget",
           "prudent experiment on-policy", unsafe_somewhere, across=True),
-    Claim("6", "IPO earns most of the on-policy methods", "final return, IPO minus best other",
-          "prudent experiment on-policy", partial(ipo_beyond_others, 1.0), NAVIGATION),
-    Claim("6", "IPO earns less than others", "final return, best other minus IPO",
-          "prudent experiment on-policy", partial(ipo_beyond_others, -1.0), VELOCITY),
+    Claim("6", "CAL earns about as much as the best on-policy method",
+          "final return, CAL minus nine tenths of the best other", "prudent experiment on-policy",
+          near_the_best),
+    Claim("6", "IPO earns more than CAL", "final return, IPO minus CAL",
+          "prudent experiment on-policy", partial(asymptotic, named("ipo"), usual("cal")),
+          NAVIGATION),
+    Claim("6", "IPO earns less than CAL", "final return, CAL minus IPO",
+          "prudent experiment on-policy", partial(asymptotic, usual("cal"), named("ipo")),
+          VELOCITY),
     *(claim for name in BASELINES for claim in of_baseline(name)),
+    Claim("7", "CAL keeps its budget also with many updates",
+          "budget minus final test cost, 20 updates per step",
+          "prudent experiment update-ratio --algorithms cal",
+          partial(each, at_twenty("cal"), excess, -1.0)),
     Claim("8", "larger ensembles cost less", "fall of final test cost per step of E",
           "prudent experiment ensemble-size",
           partial(along, named("cal"), E, lambda run: final(run, "cost"), -1.0)),

@@ -97,13 +97,23 @@ def identity(record: Record) -> Identity:
     return record.format, frozenset(settings_of(record).items())
 
 
-def same_settings(one: Record, other: Record) -> bool:
-    """Also across formats: what only the older one stores was never read."""
-    if one.format == other.format:
-        return identity(one) == identity(other)
+def same_settings(one: Record, other: Record, but: Sequence[str] = ()) -> bool:
+    """All of them but these, such as `schedule.steps`. Also across formats: what only the older one
+    stores was never read.
+    """
+    return not differences(one, other) - set(but)
+
+
+def differences(one: Record, other: Record) -> set[str]:
+    """Names of the settings that tell two runs apart."""
     older, newer = sorted((one, other), key=lambda record: record.format)
-    before = {**ADDED_TO_FORMAT_2, **settings_of(older)}
-    return all(before.get(name) == value for name, value in settings_of(newer).items())
+    before, after = settings_of(older), settings_of(newer)
+    names = set(after)
+    if older.format == newer.format:
+        names |= set(before)
+    else:
+        before = {**ADDED_TO_FORMAT_2, **before}
+    return {name for name in names if before.get(name) != after.get(name)}
 
 
 def by_label(records: Sequence[Record], say: Say = note) -> dict[str, list[Record]]:

@@ -1,0 +1,34 @@
+"""Which of the settings that the paper's experiments vary a run has other than its preset.
+
+An experiment on k has runs of CAL with c, E and ratio as usual; a claim about CAL is about CAL with
+all of them as usual, not about one of its ablations.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from prudent.algorithms import ALGORITHMS
+from prudent.algorithms.entry import settings
+from prudent.tasks import TASKS
+
+VARIED = ("conservatism", "convexity", "cost_critics", "updates_per_step")
+
+
+@cache
+def usual_values(algorithm: str, task: str, preset: str) -> Mapping[str, Any]:
+    """Of the preset; nothing where this version has no such algorithm, task or preset."""
+    entry, known = ALGORITHMS.get(algorithm), TASKS.get(task)
+    if entry is None or known is None or preset not in entry.presets(known):
+        return {}
+    config, schedule = settings(entry, known, preset)
+    return {**vars(config), **vars(schedule)}
+
+
+def departures(run: Mapping[str, Any]) -> set[str]:
+    """Names of settings; what is not stored or not known has not been changed."""
+    usual = usual_values(run["algorithm"], run["task"], run["preset"])
+    found = {**run.get("config", {}), **run.get("schedule", {})}
+    return {
+        name for name in VARIED if name in found and name in usual and found[name] != usual[name]
+    }
