@@ -11,6 +11,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -159,6 +160,25 @@ def replacing(path: Path) -> Iterator[int]:
             raise
         finally:
             os.close(temporary.descriptor)
+        sync_folder(path.parent)
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Where to put what a new folder shall hold, which is there when all is written or not at
+    all. Folders that lead there are made.
+    """
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".prudent-{secrets.token_hex(8)}")
+        os.mkdir(temporary)
+        try:
+            yield temporary
+            sync_folder(temporary)
+            os.rename(temporary, path)  # fails if there is one that is not empty
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
         sync_folder(path.parent)
 
 

@@ -2,12 +2,13 @@
 
 import json
 import shlex
+import shutil
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
-from test_claims import BUDGET, FALLING, write
+from test_claims import BUDGET, FALLING, shorten, write
 from test_cli import prudent_command
 
 from prudent.experiments import drawing
@@ -105,12 +106,107 @@ def test_lines_are_named_by_what_is_varied(tmp_path):
 
 
 def test_runs_of_two_settings_are_not_one_line(tmp_path):
-    first = write(tmp_path, "cal", 0, cost=COST, conservatism=0.5, convexity=10.0)
-    second = write(tmp_path, "cal", 0, cost=COST, conservatism=0.5, convexity=100.0)
-    with pytest.raises(ValueError, match="but differ in convexity") as refused:
+    first = write(tmp_path, "cal", 0, cost=COST, conservatism=0.5, rate=10.0)
+    second = write(tmp_path, "cal", 0, cost=COST, conservatism=0.5, rate=100.0)
+    with pytest.raises(ValueError, match="but differ in rate") as refused:
         picture(tmp_path, "conservatism")
     assert str(first) in str(refused.value)
     assert str(second) in str(refused.value)
+
+
+def test_an_ablation_of_one_setting_leaves_those_of_others_out(tmp_path):
+    for value in (0.0, 0.5):
+        write(tmp_path, "cal", 0, cost=COST, conservatism=value, convexity=10.0)
+    write(tmp_path, "cal", 0, cost=COST, conservatism=0.5, convexity=100.0)
+    assert legend(picture(tmp_path, "conservatism")) == ["k = 0", "k = 0.5", "budget"]
+    assert legend(picture(tmp_path, "convexity")) == ["c = 10", "c = 100", "budget"]
+
+
+def test_lines_are_in_the_order_of_their_values(tmp_path):
+    for value in (8, 2, 10):  # folders are read as 10, 2, 8
+        write(tmp_path, "cal", 0, cost=COST, cost_critics=value)
+    assert legend(picture(tmp_path, "ensemble-size")) == ["E = 2", "E = 8", "E = 10", "budget"]
+
+
+def test_columns_are_in_the_order_of_their_values(tmp_path):
+    ratios = (1, 5, 10, 20)  # folders are read as 1, 10, 20, 5
+    for ratio in ratios:
+        write(tmp_path, "wcsac", 0, cost=COST, updates_per_step=ratio)
+    found = titles(picture(tmp_path, "update-ratio"))[: len(ratios)]
+    assert [title.split(": ")[1] for title in found] == [f"{ratio} per step" for ratio in ratios]
+
+
+def test_only_what_a_figure_is_about_is_varied_in_it(tmp_path):
+    write(tmp_path, "cal", 0, cost=COST)
+    write(tmp_path, "cal", 0, cost=COST, conservatism=0.0)
+    write(tmp_path, "sac-pid", 0, "hopper-velocity", cost=COST, updates_per_step=20)
+    labelled = drawing.by_task(collect([tmp_path]), module("off-policy").LAYOUT)
+    assert [list(groups) for groups in labelled["point-button2"]] == [["CAL"]]
+    assert "hopper-velocity" not in labelled
+
+
+def draw(folder, name, out, *options):
+    layout = module(name).LAYOUT
+    said = []
+    drawing.draw(collect([folder]), layout, out, name, said.append)
+    return said, (out / f"{name}.md").read_text()
+
+
+def test_a_run_counts_once_and_a_seed_too(tmp_path):
+    runs, out = tmp_path / "runs", tmp_path / "out"
+    runs.mkdir()
+    first = write(runs, "sac-lag", 0, cost=COST)
+    shutil.copytree(first, runs / "zcopy")
+    said, table = draw(runs, "underestimation", out)
+    assert any("counted once" in line for line in said)
+    assert "| SAC-Lag | 1 |" in table
+    lines = (runs / "zcopy/progress.jsonl").read_text().replace('"length": 1', '"length": 2')
+    (runs / "zcopy/progress.jsonl").write_text(lines)
+    with pytest.raises(ValueError, match="the same seed"):
+        draw(runs, "underestimation", out)
+    with_format(runs / "zcopy", 1)
+    with pytest.raises(ValueError, match="would both be seed 0 of 'SAC-Lag'"):
+        draw(runs, "underestimation", out)
+
+
+def test_what_is_missing_in_a_figure_is_said(tmp_path):
+    runs, out = tmp_path / "runs", tmp_path / "out"
+    runs.mkdir()
+    for seed in range(2):
+        write(runs, "sac-lag", seed, cost=COST, gap=float(seed))
+    bare = write(runs, "sac-lag", 2, cost=COST)
+    lines = (bare / "progress.jsonl").read_text().splitlines(keepends=True)
+    (bare / "progress.jsonl").write_text("".join(lines[:5]))
+    said, table = draw(runs, "underestimation", out)
+    assert any("seed 2 has 400 of 4,000 steps" in line for line in said)
+    assert any("`prudent diagnose` was not there" in line and str(bare) in line for line in said)
+    assert "| SAC-Lag | 2 | 41 | 0.500 " in table
+
+
+def test_runs_of_different_length_are_seeds_of_one_line_up_to_a_step(tmp_path, monkeypatch):
+    shorten(write(tmp_path, "sac-lag", 0, cost=COST), 20)
+    write(tmp_path, "sac-lag", 1, cost=COST)
+    words = ("experiment", "underestimation", "--records", tmp_path, "--out", tmp_path / "out")
+    with pytest.raises(SystemExit, match="differ in steps"):
+        prudent_command(monkeypatch, *words)
+    prudent_command(monkeypatch, *words, "--until", "2000")
+    assert "| SAC-Lag | 2 | 2,000 |" in (tmp_path / "out/underestimation.md").read_text()
+
+
+def test_records_are_chosen_by_task_and_seed_and_nothing_is_run(tmp_path, monkeypatch):
+    for task in ("hopper-velocity", "point-button2"):
+        for seed in range(2):
+            write(tmp_path, "sac-lag", seed, task, cost=COST)
+    words = ("experiment", "underestimation", "--records", tmp_path, "--out", tmp_path / "out")
+    prudent_command(monkeypatch, *words, "--tasks", "hopper-velocity", "--seeds", "1")
+    text = (tmp_path / "out/underestimation.md").read_text()
+    assert "## hopper-velocity" in text
+    assert "## point-button2" not in text
+    assert "| SAC-Lag | 1 |" in text
+    with pytest.raises(SystemExit, match="--scale is for running; --records only draws"):
+        prudent_command(monkeypatch, *words, "--scale", "0.5")
+    with pytest.raises(SystemExit, match="there is no run that underestimation shows"):
+        prudent_command(monkeypatch, *words, "--tasks", "ant-velocity")
 
 
 def test_gap_table_has_the_halves_of_training(tmp_path):
@@ -120,7 +216,7 @@ def test_gap_table_has_the_halves_of_training(tmp_path):
     layout = module("underestimation").LAYOUT
     text = drawing.tables(drawing.by_task(collect([tmp_path]), layout), layout)
     # Three seeds one apart: the mean's interval is 4.303 / sqrt(3) = 2.48 to each side.
-    assert "| SAC-Lag | 3 | 41 | -3.0 [-5.5, -0.5] | 11.0 [8.5, 13.5] | - | - | - |" in text
+    assert "| SAC-Lag | 3 | 41 | -3.00 [-5.48, -0.516] | 11.0 [8.52, 13.5] | - | - | - |" in text
 
 
 def with_format(folder, number, **fields):

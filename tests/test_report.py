@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from prudent.cli import main
+from prudent.files import CannotWrite
 from prudent.report.figures import coloured, cost_label, draw_boxes, draw_budget, learning_figure
 from prudent.report.groups import by_label
 from prudent.report.pack import LARGE, compress, pack
@@ -377,10 +378,45 @@ def test_packed_records_name_no_place_on_the_machine(tmp_path):
     write_folder(tmp_path / "a", 0)
     file = tmp_path / "a" / "run.json"
     about = json.loads(file.read_text())
-    file.write_text(json.dumps({**about, "command": ["run-one", "/home/me/job.json", "--x"]}))
+    file.write_text(
+        json.dumps(
+            {**about, "command": ["run-one", "/home/me/job.json", "--out=/home/me/runs", "--x"]}
+        )
+    )
     pack(tmp_path / "a", tmp_path / "kept")
     kept = json.loads((tmp_path / "kept" / "run.json").read_text())
-    assert kept == {**about, "command": ["run-one", "job.json", "--x"]}
+    assert kept == {**about, "command": ["run-one", "job.json", "--out=runs", "--x"]}
+
+
+def test_what_was_cut_short_is_not_packed_and_said(tmp_path):
+    write_folder(tmp_path / "a", 0)
+    path = tmp_path / "a" / "progress.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"step": 99')
+    about = json.loads((tmp_path / "a" / "run.json").read_text())
+    about["run"]["schedule"] = {"steps": 1000}
+    (tmp_path / "a" / "run.json").write_text(json.dumps(about))
+    said = []
+    pack(tmp_path / "a", tmp_path / "kept", said.append)
+    assert (tmp_path / "kept" / "progress.jsonl").read_bytes() == whole
+    assert any("cut short" in line for line in said)
+    assert any("a is not finished" in line and "of 1000 steps" in line for line in said)
+
+
+def test_damaged_diagnostics_are_not_packed_and_nothing_is_left(tmp_path, monkeypatch):
+    write_folder(tmp_path / "a", 0)
+    (tmp_path / "a" / "diagnostics.jsonl").write_text('{"step": "x"}\n')
+    with pytest.raises(ValueError, match=r"diagnostics\.jsonl:1"):
+        pack(tmp_path / "a", tmp_path / "kept")
+    (tmp_path / "a" / "diagnostics.jsonl").unlink()
+
+    def full(path, content):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("prudent.report.pack.write_atomically", full)
+    with pytest.raises(CannotWrite, match="kept cannot be written: No space left"):
+        pack(tmp_path / "a", tmp_path / "kept")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
 def test_compressed_bytes_depend_on_the_content_only(monkeypatch):

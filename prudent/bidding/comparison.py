@@ -25,11 +25,11 @@ from prudent.bidding.tables import (
     title,
     value,
 )
-from prudent.files import write_atomically, writing
+from prudent.files import new_folder, write_atomically, writing
 from prudent.options import read
 from prudent.statistics import mean_interval
 
-FIGURE, TABLES = "bidding.png", "bidding.md"
+FIGURE, TABLES = "bidding-frontier.png", "bidding-tables.md"
 
 
 class Ran(NamedTuple):
@@ -43,7 +43,10 @@ class Ran(NamedTuple):
         return sorted({line.week for line in self.lines})
 
     def find(self, week: int, name: str) -> Line:
-        return next(line for line in self.lines if (line.week, line.name) == (week, name))
+        for line in self.lines:
+            if (line.week, line.name) == (week, name):
+                return line
+        raise ValueError(f"{self.folder} has no results of {name} in week {week}; restore them")
 
 
 class Column(NamedTuple):
@@ -124,6 +127,10 @@ COLUMNS = (
 )
 
 
+def names_of(runs: Sequence[Ran]) -> list[str]:
+    return list(dict.fromkeys(line.name for line in runs[0].lines))
+
+
 def by_world(runs: Sequence[Ran], name: str, column: Column) -> np.ndarray:
     """Means over weeks, [worlds]."""
     return np.array(
@@ -158,17 +165,16 @@ def weekly_table(runs: Sequence[Ran]) -> list[list[str]]:
 
 
 def policy_table(runs: Sequence[Ran]) -> list[list[str]]:
-    names = dict.fromkeys(line.name for line in runs[0].lines)
     rows = [["policy", *(column.title for column in COLUMNS)]]
-    for name in names:
+    for name in names_of(runs):
         cells = [shown(by_world(runs, name, column), column.digits) for column in COLUMNS]
         rows.append([title(name), *cells])
     return rows
 
 
 def difference_table(runs: Sequence[Ran], name: str) -> list[list[str]]:
-    """One algorithm less each of the others, paired by world."""
-    others = [arm for arm in runs[0].plan.arms if arm != name]
+    """One algorithm less everybody else, paired by world."""
+    others = [other for other in names_of(runs) if other != name]
     rows = [[f"{title(name)} less", *(column.title for column in COLUMNS)]]
     for other in others:
         cells = [
@@ -210,9 +216,12 @@ def text_of(runs: Sequence[Ran]) -> str:
     plan, weeks = runs[0].plan, runs[0].weeks()
     compared = "cal" if "cal" in plan.algorithms else plan.algorithms[0]
     worlds = ", ".join(str(run.plan.world_seed) for run in runs)
+    done = f"weeks {weeks[0]} to {weeks[-1]}"
+    if len(weeks) < plan.weeks:
+        done += f" of {plan.weeks} (unfinished)"
     parts = [
-        f"Simulated: world `{plan.preset}` ({plan.world_sha256[:8]}), world seeds {worlds}, weeks "
-        f"{weeks[0]} to {weeks[-1]}. Intervals: Student's, 95 %, over means of worlds.",
+        f"Simulated: world `{plan.preset}` ({plan.world_sha256[:8]}), world seeds {worlds}, "
+        f"{done}. Intervals: Student's, 95 %, over means of worlds.",
         "Pay against the incumbent in % / advertisers below their target in %, means over worlds:",
         markdown(weekly_table(runs)),
         "Means over weeks:",
@@ -228,20 +237,20 @@ def text_of(runs: Sequence[Ran]) -> str:
 
 def keep(runs: Sequence[Ran], out: Path) -> None:
     """Copy what tables and figures are made of into new folders, `out`/world-N."""
-    contents = {}
     for run in runs:
         destination = out / f"world-{run.plan.world_seed}"
         if destination.exists():
             raise ValueError(f"{destination} exists already; choose another place or remove it")
-        for path in kept_files(run.folder, run.plan):
-            if not (run.folder / path).exists():
-                raise ValueError(
-                    f"{run.folder} is not finished ({path} is missing); finish it with `prudent "
-                    f"bidding run --resume {run.folder}`"
-                )
-            contents[destination / path] = (run.folder / path).read_bytes()
-    for path, content in contents.items():
-        write_into(path, content)
+        missing = [p for p in kept_files(run.folder, run.plan) if not (run.folder / p).exists()]
+        if missing:
+            raise ValueError(
+                f"{run.folder} is not finished ({missing[0]} is missing); finish it with `prudent "
+                f"bidding run --resume {run.folder}`"
+            )
+    for run in runs:
+        with new_folder(out / f"world-{run.plan.world_seed}") as folder:
+            for path in kept_files(run.folder, run.plan):
+                write_into(folder / path, (run.folder / path).read_bytes())
 
 
 def write_into(path: Path, content: bytes) -> None:

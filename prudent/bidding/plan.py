@@ -45,8 +45,9 @@ from prudent.settings import (
 INCUMBENT, CLONING = "incumbent", "behaviour-cloning"
 PLAN = "plan.json"
 PAPER_COLUMNS = ("wcsac", "cvpo", "cup", "sac-pid", "cal", "sac-lag")
-# Where none are named; among constants the best in hindsight is chosen.
-CONSTANTS = tuple(f"constant:{k:g}" for k in (0.6, 0.7, 0.8, 0.9, 1.0))
+# Where none are named; among constants the best in hindsight is chosen, and pay is held against
+# theirs at the same violations, so they have to reach as far as a learner may go.
+CONSTANTS = tuple(f"constant:{k:g}" for k in (0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.4))
 REFERENCES = (*CONSTANTS, "feedback:0.9", "dual:1", "informed:0.85", CLONING)
 
 # One step a week: at the others' rate the multiplier would not leave 0 within a year.

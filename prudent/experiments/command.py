@@ -4,7 +4,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib import import_module, util
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args
@@ -31,6 +31,8 @@ from prudent.experiments.speed import (
     speed_of,
 )
 from prudent.options import parse, read
+from prudent.report.folders import collect
+from prudent.report.records import Record
 from prudent.settings import Count, CountOrZero, PositiveShare, checked, conform, option
 
 Name = Literal[
@@ -102,6 +104,8 @@ class SweepOptions(GridOptions):
     """Whether an episode's cost is its discounted sum (default: the task's; else a plain sum)."""
 
 
+# What only a grid that is run can be told.
+RUNNING = ("preset", "scale", "jobs", "engine", "address", "dry_run")
 LIMITS = ("budget", "horizon", "discounted", "cost", "negative_costs", "cost_range")
 
 
@@ -115,7 +119,7 @@ def experiment(arguments: list[str]) -> None:
             print(path)
         return
     if options.records:
-        draw_figure(options.name, module.LAYOUT, options.records, options.out, options.until)
+        draw_records(options, module.LAYOUT)
         return
     if options.until is not None:
         raise ValueError("--until is for --records; --scale makes runs shorter")
@@ -124,21 +128,34 @@ def experiment(arguments: list[str]) -> None:
     if outcome.finished:
         if module.LAYOUT.needs_oracle:
             complete &= measure(outcome.finished, options.jobs or len(usable_cores()))
-        draw_figure(options.name, module.LAYOUT, outcome.finished, options.out / "figures")
+        draw_figure(options.name, module.LAYOUT, collect(outcome.finished), options.out / "figures")
         write_page(options.name, outcome.finished, options.out / "figures" / options.name)
     if not complete:
         sys.exit(1)
 
 
-def draw_figure(
-    name: str, layout: Layout, folders: Sequence[Path], out: Path, until: int | None = None
-) -> None:
-    from prudent.experiments.drawing import draw, shortened
-    from prudent.report.folders import collect
+def draw_records(options: ExperimentOptions, layout: Layout) -> None:
+    """From runs that are there: those of the tasks, algorithms and seeds that were named."""
+    from prudent.experiments.drawing import shortened
 
-    records = collect(folders)
-    if until is not None:
-        records = [shortened(record, until) for record in records]
+    usual = {field.name: field.default for field in fields(GridOptions)}
+    running = [name for name in RUNNING if getattr(options, name) != usual[name]]
+    if running:
+        raise ValueError(f"{option(running[0])} is for running; --records only draws")
+    chosen = {"task": options.tasks, "algorithm": options.algorithms, "seed": options.seeds}
+    records = [
+        record if options.until is None else shortened(record, options.until)
+        for record in collect(options.records)
+        if all(not values or record.run[name] in values for name, values in chosen.items())
+    ]
+    if not records:
+        raise ValueError(f"there is no run that {options.name} shows")
+    draw_figure(options.name, layout, records, options.out)
+
+
+def draw_figure(name: str, layout: Layout, records: Sequence[Record], out: Path) -> None:
+    from prudent.experiments.drawing import draw
+
     for path in draw(records, layout, out, name):
         print(path)
 

@@ -12,9 +12,16 @@ from matplotlib.lines import Line2D
 from prudent.experiments.layout import Layout, Panel, Place
 from prudent.files import write_atomically
 from prudent.report import figures
-from prudent.report.groups import evaluated, same_settings, settings_of
+from prudent.report.cautions import unfinished
+from prudent.report.groups import differences, distinct, evaluated, in_order, natural
 from prudent.report.looks import COLOURS, MARKERS, Look, looks_of
-from prudent.report.records import GREEDY, Record, diagnostics_curve, training_costs
+from prudent.report.records import (
+    GREEDY,
+    Record,
+    diagnostics_curve,
+    steps_planned,
+    training_costs,
+)
 from prudent.report.stored import Say, note
 from prudent.report.tables import final, final_table, with_interval
 from prudent.statistics import cost_interval
@@ -43,9 +50,10 @@ def draw(
     records: Sequence[Record], layout: Layout, folder: Path, name: str, say: Say = note
 ) -> list[Path]:
     """Pictures and table of those runs that the layout has lines for, and where they are."""
-    labelled = by_task(evaluated(records, say), layout)
+    labelled = by_task(distinct(evaluated(records, say), say), layout)
     if not labelled:
         raise ValueError(f"there is no run that {name} shows")
+    warn(labelled, layout, say)
     folder.mkdir(parents=True, exist_ok=True)
     figure = picture(labelled, layout)
     paths = [folder / f"{name}{suffix}" for suffix in FORMATS]
@@ -56,13 +64,35 @@ def draw(
     return [*paths, table]
 
 
+def warn(labelled: Mapping[str, Sequence[Groups]], layout: Layout, say: Say) -> None:
+    """What a reader of the figure has to know of its runs."""
+    for task, places in labelled.items():
+        for groups in places:
+            for text in unfinished(groups):
+                say(f"{task}: {text}")
+            for label, records in groups.items():
+                without = [str(r.folder) for r in records if not r.diagnostics]
+                if layout.needs_oracle and without:
+                    say(
+                        f"{task}, {label}: not in the gap's panel and table, since `prudent "
+                        f"diagnose` was not there: {', '.join(without)}"
+                    )
+
+
 def shortened(record: Record, steps: int) -> Record:
-    """What the run had done after that many steps."""
+    """What the run had done after that many steps: a run of so many, if nothing in it depends on
+    how long it was meant to be.
+    """
 
     def before(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         return [line for line in lines if line.get("step", 0) <= steps]
 
+    run = record.run
+    planned, decay = steps_planned(record), run.get("config", {}).get("rate_decay", "none")
+    if planned is not None and planned > steps and decay == "none":
+        run = {**run, "schedule": {**run["schedule"], "steps": steps}}
     return record._replace(
+        run=run,
         progress=before(record.progress),
         episodes=before(record.episodes),
         diagnostics=before(record.diagnostics),
@@ -82,29 +112,41 @@ def by_task(records: Sequence[Record], layout: Layout) -> dict[str, list[Groups]
             place = layout.place(record.run, layout.panels[0])
             groups = found.setdefault(record.run["task"], {}).setdefault(place, {})
             line = groups.setdefault(label, [])
-            if line and not same_settings(line[0], record):
-                raise ValueError(
-                    f"{line[0].folder} and {record.folder} would both be {label!r} on "
-                    f"{record.run['task']}, but differ in {difference(line[0], record)}; "
-                    "give runs of one of them"
-                )
+            for other in line:
+                check_seeds_of_one(other, record, label)
             line.append(record)
-    kinds = layout.kinds
 
-    def in_order(groups: Groups) -> Groups:
-        known = [label for label in kinds if label in groups]
-        return {label: groups[label] for label in dict.fromkeys([*known, *groups])}
+    def sorted_groups(groups: Groups) -> Groups:
+        if not layout.kinds:
+            return in_order(groups)
+        labels = dict.fromkeys([*layout.kinds, *groups])
+        return {label: groups[label] for label in labels if label in groups}
 
     return {
-        task: [in_order(groups) for groups in places.values()] for task, places in found.items()
+        task: [sorted_groups(places[place]) for place in sorted(places, key=by_column)]
+        for task, places in found.items()
     }
 
 
-def difference(one: Record, other: Record) -> str:
-    """What tells their settings apart, in words."""
-    mine, theirs = settings_of(one), settings_of(other)
-    names = [name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name)]
-    return ", ".join(name.rpartition(".")[2] for name in names)
+def by_column(place: Place) -> list[tuple[float, str]]:
+    return natural(place.column)
+
+
+def check_seeds_of_one(one: Record, other: Record, label: str) -> None:
+    """That both may be of one line."""
+    differing = differences(one, other)
+    task = other.run["task"]
+    if differing:
+        names = ", ".join(sorted(name.rpartition(".")[2] for name in differing))
+        raise ValueError(
+            f"{one.folder} and {other.folder} would both be {label!r} on {task}, but differ in "
+            f"{names}; give runs of one of them"
+        )
+    if one.run["seed"] == other.run["seed"]:
+        raise ValueError(
+            f"{one.folder} and {other.folder} would both be seed {one.run['seed']} of {label!r} on "
+            f"{task}; give one of them"
+        )
 
 
 def cells_of(labelled: Mapping[str, Sequence[Groups]], layout: Layout) -> dict[Place, Cell]:
@@ -219,9 +261,10 @@ def gap_table(groups: Mapping[str, Sequence[Record]]) -> str:
         "| gap (B), first half | second half | coverage |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for label, records in groups.items():
-        snapshots = len(diagnostics_curve(records, "gap").steps)
-        cells = [label, str(len(records)), str(snapshots)]
+    for label, every in groups.items():
+        records = [record for record in every if record.diagnostics] or every
+        gap = diagnostics_curve(records, "gap")
+        cells = [label, str(len(records) if gap.steps.size else 0), str(len(gap.steps))]
         for name in ("gap", "dual_gap"):
             cells += halves(diagnostics_curve(records, name).values)
         coverage = diagnostics_curve(records, "coverage").values
@@ -243,4 +286,5 @@ def halves(values: np.ndarray) -> list[str]:
     if values.shape[1] < 2:
         return ["-", "-"]
     middle = values.shape[1] // 2
-    return [with_interval(part.mean(axis=1)) for part in (values[:, :middle], values[:, middle:])]
+    parts = values[:, :middle], values[:, middle:]
+    return [with_interval(part.mean(axis=1), digits="#.3g") for part in parts]

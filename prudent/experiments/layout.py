@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from prudent.experiments.grid import NAVIGATION
+from prudent.report.departures import departures
 
 Run = Mapping[str, Any]  # the settings of one, as run.json stores them
 Panel = Literal["return", "cost", "training cost", "gap", "spread"]
@@ -58,12 +59,24 @@ def name_of(run: Run) -> str:
     return f"{name}, k = {run['config']['conservatism']:g}" if name == "UCB" else name
 
 
-def among(*algorithms: str) -> Callable[[Run], str | None]:
-    return lambda run: name_of(run) if run["algorithm"] in algorithms else None
+def among(*algorithms: str, varied: str = "") -> Callable[[Run], str | None]:
+    """Runs of these, with what other experiments vary as their presets have it (but UCB's k)."""
+
+    def label(run: Run) -> str | None:
+        free = {varied, "conservatism"} if run["algorithm"] == "ucb" else {varied}
+        if run["algorithm"] not in algorithms or departures(run) - free:
+            return None
+        return name_of(run)
+
+    return label
 
 
 def value_of_cal(setting: str, symbol: str) -> Callable[[Run], str | None]:
-    """CAL's runs by the value of one of its settings."""
-    return lambda run: (
-        f"{symbol} = {run['config'][setting]:g}" if run["algorithm"] == "cal" else None
-    )
+    """CAL's runs by the value of one of its settings, where no other is varied besides."""
+
+    def label(run: Run) -> str | None:
+        if run["algorithm"] != "cal" or departures(run) - {setting}:
+            return None
+        return f"{symbol} = {run['config'][setting]:g}"
+
+    return label

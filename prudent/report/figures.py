@@ -108,6 +108,7 @@ def draw_gap(axes: Any, groups: Groups, looks: Looks | None = None, name: str = 
         draw_seeds(axes, diagnostics_curve(group.records, name), group.look, group.label)
     axes.axhline(0.0, color="0.5", linewidth=0.8)
     axes.set_xlabel(STEPS)
+    axes.set_ylabel("discounted cost from the start", fontsize=8)  # no episode's plain sum
     axes.set_title("estimate - oracle" if name == "gap" else "dual estimate - oracle")
 
 

@@ -153,14 +153,19 @@ def labelled(records: Sequence[Record], say: Say) -> dict[str, list[Record]]:
     return found
 
 
+def natural(text: str) -> list[tuple[float, str]]:
+    """A key to sort by, in which 2 comes before 10."""
+    words = re.split(r"([0-9]+(?:\.[0-9]+)?)", text)
+    return [(float(w), "") if i % 2 else (math.inf, w) for i, w in enumerate(words)]
+
+
 def in_order(groups: Mapping[str, list[Record]]) -> dict[str, list[Record]]:
     """As algorithms are listed everywhere, then by label, 2 before 10; seeds ascending."""
 
     def place(label: str) -> tuple[int, list[tuple[float, str]]]:
         algorithm = groups[label][0].run["algorithm"]
         rank = KNOWN.index(algorithm) if algorithm in KNOWN else len(KNOWN)
-        words = re.split(r"([0-9]+(?:\.[0-9]+)?)", label)
-        return rank, [(float(w), "") if i % 2 else (math.inf, w) for i, w in enumerate(words)]
+        return rank, natural(label)
 
     def seed(record: Record) -> int:
         return int(record.run["seed"])

@@ -15,10 +15,10 @@ from typing import Annotated
 
 import tyro
 
-from prudent.files import to_json, write_atomically
-from prudent.report.diagnostics import DIAGNOSTICS
-from prudent.report.records import read_record
-from prudent.report.stored import EPISODES, PROGRESS, RUN, find, read_bytes
+from prudent.files import new_folder, to_json, write_atomically
+from prudent.report.diagnostics import DIAGNOSTICS, read_diagnostics
+from prudent.report.records import read_record, steps_done, steps_planned
+from prudent.report.stored import EPISODES, PROGRESS, RUN, Say, find, note, read_bytes
 
 LARGE = 100_000  # bytes
 
@@ -35,26 +35,47 @@ def without_places(content: bytes) -> bytes:
     """run.json with no absolute path in its command."""
     about = json.loads(content)
     words = about.get("command", [])
-    placeless = [Path(word).name if Path(word).is_absolute() else word for word in words]
+    placeless = list(map(without_place, words))
     if placeless == words:
         return content
     return (to_json({**about, "command": placeless}, indent=2) + "\n").encode()
 
 
-def pack(source: Path, destination: Path) -> None:
+def without_place(word: str) -> str:
+    """Of an absolute path, also behind `--option=`, its last part."""
+    option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+    return option + equals + (Path(value).name if Path(value).is_absolute() else value)
+
+
+def whole_lines(content: bytes) -> bytes:
+    """Without a last line that a kill cut short."""
+    *_, last = content.split(b"\n")
+    try:
+        json.loads(last)
+    except ValueError:
+        return content.removesuffix(last)
+    return content
+
+
+def pack(source: Path, destination: Path, say: Say = note) -> None:
     """Copy a run's records into a new folder, large ones compressed."""
     if destination.exists():
         raise ValueError(f"{destination} exists already; choose another name or remove it")
-    read_record(source)  # refuses what is no run, or damaged
+    record = read_record(source, say)  # refuses what is no run, or damaged
+    read_diagnostics(source, say)
+    done, planned = steps_done(record), steps_planned(record)
+    if planned is not None and done < planned:
+        say(f"{source} is not finished: {done} of {planned:.0f} steps are evaluated")
     found = {name: find(source, name) for name in (RUN, PROGRESS, EPISODES, DIAGNOSTICS)}
     contents = {name: read_bytes(path) for name, path in found.items() if path}
     contents[RUN] = without_places(contents[RUN])
-    destination.mkdir(parents=True)
-    for name, content in contents.items():
-        if name != RUN and len(content) > LARGE:
-            write_atomically(destination / f"{name}.gz", compress(content))
-        else:
-            write_atomically(destination / name, content)
+    with new_folder(destination) as folder:
+        for name, content in contents.items():
+            kept = content if name == RUN else whole_lines(content)
+            if name != RUN and len(kept) > LARGE:
+                write_atomically(folder / f"{name}.gz", compress(kept))
+            else:
+                write_atomically(folder / name, kept)
 
 
 @dataclass(frozen=True)

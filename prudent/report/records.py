@@ -117,8 +117,11 @@ def training_curve(records: Sequence[Record], name: str) -> Curve:
 
 
 def diagnostics_curve(records: Sequence[Record], name: str) -> Curve:
-    """Of a number that `prudent diagnose` measured at snapshots, such as `gap`; where it has it."""
-    found = ({line["step"]: line for line in record.diagnostics} for record in records)
+    """Of a number that `prudent diagnose` measured at snapshots, such as `gap`, of those runs that
+    it was used on.
+    """
+    diagnosed = [record for record in records if record.diagnostics] or records
+    found = ({line["step"]: line for line in record.diagnostics} for record in diagnosed)
     return together([numbers(lines, name) for lines in found])
 
 

@@ -22,12 +22,12 @@ LAST = 10  # evaluations that make up "final"
 FINAL_COSTS = ("cost", "cost ± sd", "cost, IQM")  # headings of what the budget is for
 
 
-def with_interval(values: np.ndarray, find: Interval = mean_interval) -> str:
+def with_interval(values: np.ndarray, find: Interval = mean_interval, digits: str = ".1f") -> str:
     """Mean over seeds and Student's 95 % interval of it."""
-    interval = find(values)
+    interval, mean = find(values), f"{np.mean(values):{digits}}"
     if interval is None:
-        return f"{np.mean(values):.1f} (one seed)"
-    return f"{np.mean(values):.1f} [{interval[0]:.1f}, {interval[1]:.1f}]"
+        return f"{mean} (one seed)"
+    return f"{mean} [{interval[0]:{digits}}, {interval[1]:{digits}}]"
 
 
 def cost_with_interval(records: Sequence[Record], kind: str) -> str:

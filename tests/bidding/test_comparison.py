@@ -7,6 +7,7 @@ import pytest
 
 from prudent.bidding import comparison
 from prudent.bidding.plan import INCUMBENT, calibration_file, make_plan, results_file, write_plan
+from prudent.files import CannotWrite
 
 # Pay over the incumbent's and violations of each algorithm in week 1, by world.
 CAL = {0: (1.10, 0.20), 1: (1.20, 0.30), 2: (1.30, 0.40)}
@@ -87,7 +88,7 @@ def test_intervals_are_students_over_worlds(worlds):
 
 def test_differences_are_paired_by_world(worlds):
     table = comparison.difference_table(comparison.read_runs(worlds), "cal")
-    assert [row[0] for row in table] == ["CAL less", "SAC-Lag", "incumbent"]
+    assert [row[0] for row in table] == ["CAL less", "SAC-Lag", "incumbent", *CONSTANTS]
     less = cells(table, "SAC-Lag")
     assert less["pay against incumbent (%)"] == "10.0 [10.0, 10.0]"
     assert less["vio_week (%)"] == "-5.0 [-5.0, -5.0]"
@@ -112,10 +113,10 @@ def test_critics_are_shown_where_they_were_measured(worlds):
 def test_tables_and_figure_are_written_and_one_world_has_no_interval(worlds, tmp_path, capsys):
     comparison.main([str(worlds[0]), "--out", str(tmp_path / "a/b")])
     printed = capsys.readouterr().out
-    assert (tmp_path / "a/b/bidding.md").read_text() in printed
+    assert (tmp_path / "a/b/bidding-tables.md").read_text() in printed
     assert "Simulated" in printed
     assert "| CAL | 25.0 | 40.0 |" in printed
-    assert (tmp_path / "a/b/bidding.png").read_bytes()[:4] == b"\x89PNG"
+    assert (tmp_path / "a/b/bidding-frontier.png").read_bytes()[:4] == b"\x89PNG"
 
 
 def test_records_are_kept_without_the_rest_and_make_the_same_tables(worlds, tmp_path, capsys):
@@ -131,7 +132,22 @@ def test_records_are_kept_without_the_rest_and_make_the_same_tables(worlds, tmp_
         comparison.main([*map(str, worlds), "--keep", str(tmp_path / "kept")])
 
 
-def test_what_does_not_belong_together_is_refused(worlds, tmp_path):
+def test_records_are_kept_whole_or_not_at_all(worlds, tmp_path, monkeypatch):
+    written = []
+
+    def full(path, content):
+        written.append(path)
+        if len(written) > 3:
+            raise OSError(28, "No space left on device")
+        path.write_bytes(content)
+
+    monkeypatch.setattr(comparison, "write_atomically", full)
+    with pytest.raises(CannotWrite, match="No space left"):
+        comparison.main([str(worlds[0]), "--keep", str(tmp_path / "kept")])
+    assert list((tmp_path / "kept").iterdir()) == []
+
+
+def test_what_does_not_belong_together_is_refused(worlds, tmp_path, capsys):
     other = write_run(tmp_path / "other", 1, updates=7)
     with pytest.raises(ValueError, match=r"other has another plan than .*w2"):
         comparison.read_runs([worlds[0], other])
@@ -143,6 +159,13 @@ def test_what_does_not_belong_together_is_refused(worlds, tmp_path):
     with pytest.raises(ValueError, match=r"w0 is not finished \(results/week-2.json is missing"):
         comparison.main([str(worlds[1]), "--keep", str(tmp_path / "kept")])
     assert not (tmp_path / "kept").exists()
+    comparison.main([str(worlds[1])])
+    assert "weeks 1 to 1 of 2 (unfinished)" in capsys.readouterr().out
+    lost = json.loads(results_file(worlds[1], 1).read_text())
+    del lost["references"]["constant:0.7"]
+    results_file(worlds[2], 1).write_text(json.dumps(lost))
+    with pytest.raises(ValueError, match=r"w1 has no results of constant:0.7 in week 1"):
+        comparison.policy_table(comparison.read_runs([worlds[0], worlds[2]]))
     results_file(worlds[1], 1).unlink()
     with pytest.raises(ValueError, match="w0 has no finished week"):
         comparison.read_runs(worlds[1:2])

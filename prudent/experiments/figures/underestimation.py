@@ -4,11 +4,20 @@ The paper does not name its two tasks, nor the number of seeds.
 """
 
 from prudent.experiments.grid import Grid, Variant
-from prudent.experiments.layout import Layout, among, tasks_down
+from prudent.experiments.layout import Layout, Run, name_of, tasks_down
 
 GRID = Grid(
     tasks=("hopper-velocity", "point-button2"),
     algorithms=(Variant("sac-lag"), Variant("ucb", {"conservatism": 2.0})),
     seeds=range(6),
 )
-LAYOUT = Layout(("return", "cost", "gap"), among("sac-lag", "ucb"), tasks_down, ("final", "gap"))
+
+
+def single_or_conservative(run: Run) -> str | None:
+    shown = run["algorithm"] == "sac-lag" or (
+        run["algorithm"] == "ucb" and run["config"]["conservatism"] == 2.0
+    )
+    return name_of(run) if shown else None
+
+
+LAYOUT = Layout(("return", "cost", "gap"), single_or_conservative, tasks_down, ("final", "gap"))

@@ -20,4 +20,8 @@ def ratios_across(run: Run, panel: Panel) -> Place:
     return Place((run["task"], panel), f"{ratio:g} per step")
 
 
-LAYOUT = Layout(("return", "cost"), among("cal", "sac-pid", "wcsac", "cvpo"), ratios_across)
+LAYOUT = Layout(
+    ("return", "cost"),
+    among("cal", "sac-pid", "wcsac", "cvpo", varied="updates_per_step"),
+    ratios_across,
+)
