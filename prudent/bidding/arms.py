@@ -173,7 +173,10 @@ def minibatches(plan: Plan, algorithm: Algorithm, drawn: Drawn, first: int) -> M
         "reward_budget": np.full(drawn.reward.shape, plan.budget_units, np.float32),
         "accrued": drawn.accrued,
     }
-    beside = Beside(**{name: given[name] for name in algorithm.needs.beside})
+    needed = [*algorithm.needs.beside]
+    if plan.constraint_at == "accumulated":
+        needed.append("accrued")
+    beside = Beside(**{name: given[name] for name in needed})
     return Minibatches(as_transitions(drawn), np.int32(first), beside=beside)  # type: ignore[arg-type]
 
 

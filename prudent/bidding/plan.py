@@ -80,6 +80,7 @@ class Plan:
     deployed: Literal["sampled", "greedy"] = "sampled"
     form: FormName = "deficit"
     gmv: GMVLabel = "calibrated"
+    constraint_at: Literal["batch", "accumulated"] = "batch"
     multiplier_scope: Literal["global", "group", "advertiser"] = "global"
     # Of an advertiser's own multiplier, per unit of cost measured in a week.
     advertiser_rate: Positive = 0.3
@@ -205,12 +206,16 @@ def check_plan(plan: Plan) -> None:
         raise ValueError(
             f"{on_policy[0]} learns on-policy; of those only cup is set up for logged days"
         )
-    special = plan.form == "ratio" or plan.multiplier_scope != "global"
+    special = {
+        "--form ratio": plan.form == "ratio",
+        f"--multiplier-scope {plan.multiplier_scope}": plan.multiplier_scope != "global",
+        f"--constraint-at {plan.constraint_at}": plan.constraint_at != "batch",
+    }
     unable = [a for a in plan.algorithms if a not in ("cal", "ucb")]
-    if special and unable:
-        scope = f"--multiplier-scope {plan.multiplier_scope}"
-        option = "--form ratio" if plan.form == "ratio" else scope
+    for option in (option for option, given in special.items() if given and unable):
         raise ValueError(f"{option} is for cal and ucb; {unable[0]} has no such setting")
+    if plan.form == "ratio" and plan.constraint_at == "accumulated":
+        raise ValueError("--constraint-at accumulated adds to a sum; --form ratio has none")
     if plan.world_sha256 != world_hash(world_preset(plan.preset)):
         raise ValueError(
             f"the world {plan.preset!r} is not the one this run began with (other numbers or "

@@ -51,6 +51,9 @@ class RunOptions:
     """In the costs learned from: what orders brought, or what was predicted for the wins, times
     what the advertiser's orders from then to the week's end made of it. Metrics are always of the
     first."""
+    constraint_at: Literal["batch", "accumulated"] = "batch"
+    """What the multiplier holds against the bound: the cost still to come from a record on, or with
+    that of the day so far, which goes well with several multipliers (cal and ucb)."""
     multiplier_scope: Literal["global", "group", "advertiser"] = "global"
     """One multiplier, one for each category, or one for each advertiser, which then answers to its
     measured deficit once a week (cal and ucb)."""

@@ -10,6 +10,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from prudent_td3.td3_lag import TD3_LAG
@@ -293,6 +294,11 @@ def test_stopped_amid_updates_it_goes_on_from_the_checkpoint(whole, tmp_path, mo
         ({"algorithms": ("ppo",)}, "only cup is set up for logged days"),
         ({"form": "ratio"}, "--form ratio is for cal and ucb; cup has no such setting"),
         ({"multiplier_scope": "group"}, "--multiplier-scope group is for cal and ucb"),
+        ({"constraint_at": "accumulated"}, "--constraint-at accumulated is for cal and ucb"),
+        (
+            {"algorithms": ("cal",), "form": "ratio", "constraint_at": "accumulated"},
+            "adds to a sum; --form ratio has none",
+        ),
         ({"weeks": 0}, "--weeks is 0"),
         ({"updates": -1}, "--updates is -1"),
         ({"references": ("constnat:0.7",)}, "no reference 'constnat:0.7'; there is: constant:NUM"),
@@ -485,6 +491,25 @@ def test_cal_learns_with_every_form_and_group(tmp_path, whole, form):
     record = json.loads(plan.record_file(folder, "cal", 1).read_text())
     assert np.isfinite(list(record["training"].values())).all()
     assert made.bound() == (-1.0 if form == "ratio" else -10.0)
+
+
+def test_the_day_so_far_can_count_for_the_multiplier(whole):
+    """What it measures is then the whole day's cost, of which a part has happened."""
+    found = {}
+    for at in ("batch", "accumulated"):
+        made = make_plan("tiny", {**GIVEN, "algorithms": ("cal",), "constraint_at": at})
+        history = arms.history_of(made, whole, "cal", 1)
+        built = arms.build(made, "cal", arms.scale_of(whole))
+        drawn = history.draw(1, 8, np.random.default_rng(0), "uniform")
+        data = arms.minibatches(made, built.algorithm, drawn, 0)
+        state = built.algorithm.init(jax.random.key(0))
+        found[at] = built.algorithm.update(state, data, jax.random.key(1))[1]
+    assert np.abs(drawn.accrued).max() > 0.0
+    np.testing.assert_allclose(
+        found["accumulated"]["violation"] - found["batch"]["violation"],
+        drawn.accrued.mean(),
+        atol=1e-4,
+    )
 
 
 def test_an_advertisers_multiplier_answers_to_its_own_week(tmp_path, whole):
