@@ -22,8 +22,11 @@ import pyarrow.parquet as pq
 from prudent.bidding import schema
 from prudent.bidding.assignment import volume_deciles
 from prudent.bidding.dataset import before_in_day
+from prudent.bidding.day import Known, next_known, nothing_known
+from prudent.bidding.observation import DECAY
 from prudent.bidding.schema import AD, CATEGORY, DAYS, K_HIGH, K_LOW, MANIFEST, USER, WORLD
-from prudent.bidding.shards import Written, write_table
+from prudent.bidding.shards import Written, read_table, write_table
+from prudent.bidding.simulate import write_known
 from prudent.files import to_json, write_atomically, writing
 
 NAMED = 3  # rows that a complaint names; the others are counted
@@ -429,46 +432,77 @@ def write_weeks(folder: Path, table: Table, sources: Sequence[str]) -> list[int]
     content = {"format": FORMAT, "imported": list(sources)}
     write_atomically(folder / WORLD, (to_json(content, indent=2) + "\n").encode())
     weeks = np.unique(table["week"]).astype(int).tolist()
-    for week in weeks:
+    everybody = np.unique(table["advertiser"]).astype(np.uint32)  # an advertiser's place: its slot
+    known, carried_in = nothing_known(len(everybody)), None
+    for place, week in enumerate(weeks):
+        left_out = week - 1 - weeks[place - 1] if place else 0
+        if left_out:  # the next week looks for what it is told in the one before
+            known = Known(*(DECAY ** (DAYS * left_out) * column for column in known))
+            carried_in = write_known(folder, week - 1, everybody, known).sha256
         chosen = table["week"] == week
-        write_week(folder, week, {name: values[chosen] for name, values in table.items()})
+        part = {name: values[chosen] for name, values in table.items()}
+        manifest = write_week(folder, week, part, everybody)
+        known = known_after(folder, manifest, everybody, known)
+        carried_out = write_known(folder, week, everybody, known).sha256
+        manifest |= {"carried_in": carried_in, "carried_out": carried_out}
+        text = (to_json(manifest, indent=1) + "\n").encode()
+        write_atomically(folder / schema.week_folder(week) / MANIFEST, text)
+        carried_in = carried_out
     return weeks
 
 
-def write_week(folder: Path, week: int, table: Table) -> None:
+def known_after(
+    folder: Path, manifest: dict[str, Any], everybody: np.ndarray, known: Known
+) -> Known:
+    """With all days of a week, as the simulator adds them up; days without a row are past too."""
+    written = [shard["day"] for shard in manifest["shards"]]
+    for day in range(DAYS):
+        total = {name: np.zeros(len(everybody)) for name in ("pay", "gmv", "fair_pay")}
+        if day in written:
+            ledger = read_table(folder / schema.ledger_file(manifest["week"], day, 0), "ledger")
+            slot = np.searchsorted(everybody, ledger["adv"])
+            for name, values in total.items():
+                values[slot] = ledger[name]
+        known = next_known(known, total)
+    return known
+
+
+def write_week(folder: Path, week: int, table: Table, everybody: np.ndarray) -> dict[str, Any]:
+    """Its files but for what it carries on; returns what its manifest says of them."""
     adv, first, rows = np.unique(table["advertiser"], return_index=True, return_counts=True)
     days = np.unique(table["day"]).astype(int).tolist()
     volume = np.minimum(rows / len(days), 65_535)
     people = {name: table[name][first] for name in ("budget", "category", *CATEGORY, *AD)}
-    written = {
-        "advertisers": write_table(
-            folder / schema.advertisers_file(week),
+    advertisers = write_table(
+        folder / schema.advertisers_file(week),
+        "advertisers",
+        typed(
+            {
+                **people,
+                "adv": adv,
+                "slot": np.searchsorted(everybody, adv),
+                "block": np.zeros(len(adv)),
+                "volume_decile": volume_deciles(volume),
+                "volume": volume,
+                "log_roi": np.log(table["target_roi"][first]),
+            },
             "advertisers",
-            typed(
-                {
-                    **people,
-                    "adv": adv,
-                    "slot": np.arange(len(adv)),
-                    "block": np.zeros(len(adv)),
-                    "volume_decile": volume_deciles(volume),
-                    "volume": volume,
-                    "log_roi": np.log(table["target_roi"][first]),
-                },
-                "advertisers",
-            ),
-            {},
-        )
-    }
+        ),
+        {},
+    )
     shards = []
     for day in days:
         chosen = table["day"] == day
         part = {name: values[chosen] for name, values in table.items()}
         shards.append(write_day(folder, week, day, part))
-    total = sum(shard["rows"]["rows"] for shard in shards)
-    manifest = {"format": FORMAT, "week": week, "imported": True, "rows": total, "shards": shards}
-    manifest["advertisers"] = written["advertisers"]._asdict()
-    text = (to_json(manifest, indent=1) + "\n").encode()
-    write_atomically(folder / schema.week_folder(week) / MANIFEST, text)
+    return {
+        "format": FORMAT,
+        "week": week,
+        "imported": True,
+        "rows": sum(shard["rows"]["rows"] for shard in shards),
+        "shards": shards,
+        "advertisers": advertisers._asdict(),
+    }
 
 
 def write_day(folder: Path, week: int, day: int, table: Table) -> dict[str, Any]:

@@ -1,5 +1,8 @@
 """A log of one's own becomes a data set, or is refused with its rows and nothing written."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -7,10 +10,24 @@ import pyarrow.parquet as pq
 import pytest
 
 from prudent.bidding.dataset import HistoricalDataset
+from prudent.bidding.engines import in_this_process
 from prudent.bidding.importing import AUCTIONNET, import_logs
+from prudent.bidding.manifest import read_rows, shards_of
 from prudent.bidding.metrics import clusters_of, metrics_of, read_days, value_of
-from prudent.bidding.schema import advertisers_file, rows_file
+from prudent.bidding.schema import (
+    AD,
+    CATEGORY,
+    OBSERVATION,
+    USER,
+    advertisers_file,
+    carried_file,
+    rows_file,
+)
 from prudent.bidding.shards import read_table
+from prudent.bidding.simulate import make_order, simulate_week
+from prudent.bidding.world import PRESETS
+
+TRACK_RECORD = OBSERVATION.index("track_record")
 
 
 def log(**changes):
@@ -54,6 +71,87 @@ def test_a_learner_can_read_it_and_metrics_are_those_of_the_log(tmp_path):
     # Advertiser 3: 144 of 4 * 52 due; 7: 31 of 2 * 15, which is met.
     assert value_of(sums["vio_week"]) == pytest.approx(0.5)
     assert value_of(sums["depth"]) == pytest.approx((208 - 144) / (208 + 30))
+
+
+def simulated(folder, weeks, **changes):
+    """Weeks of a small world in which advertisers come and go."""
+    world = replace(PRESETS["smoke"], advertisers=30, block_size=15, volume=15.0, churn=0.2)
+    for week in weeks:
+        order = make_order(folder, replace(world, **changes), 0, week, ["incumbent"])
+        simulate_week(order, in_this_process)
+    return folder
+
+
+def as_log(folder, week):
+    """A simulated week as its platform would log it."""
+    parts = [read_rows(folder, week, shard) for shard in shards_of(folder, week)]
+    rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    people = read_table(folder / advertisers_file(week), "advertisers")
+    by_adv = np.argsort(people["adv"])
+    place = by_adv[np.searchsorted(people["adv"], rows["adv"], sorter=by_adv)]
+    return {
+        "week": np.full(len(place), week),
+        "hour": np.minimum(rows["hour"].astype(float), 23.9999),  # half precision may say 24
+        "advertiser": rows["adv"],
+        "target_roi": np.exp(people["log_roi"].astype(float))[place],
+        **{name: people[name][place] for name in ("budget", "category", *AD, *CATEGORY)},
+        **{f"p{n}": np.exp(rows[f"log_p{n}"].astype(float)) for n in ("ctr", "cvr", "gmv")},
+        **{name: rows[name] for name in ("day", "k", "arm", "win", "conv", "pay", "gmv", *USER)},
+    }
+
+
+def observed(folder, week):
+    """What was seen in a week, by day, advertiser and time."""
+    (logged,) = HistoricalDataset(folder, [week]).weeks
+    adv = logged.advertisers["adv"][logged.rows["place"]]
+    order = np.lexsort((adv, logged.rows["day_and_done"] & 7))
+    return adv[order], logged.observations(logged.rows)[order]
+
+
+def test_imported_weeks_know_what_the_simulator_knew(tmp_path):
+    """The track record goes on from week to week, for those who stay; newcomers have none."""
+    world = simulated(tmp_path / "world", range(2))
+    logs = [written(tmp_path / f"week-{week}.parquet", as_log(world, week)) for week in range(2)]
+    import_logs(logs, tmp_path / "data")
+    for week in range(2):
+        (adv, seen), (other, expected) = (observed(f, week) for f in (tmp_path / "data", world))
+        assert np.array_equal(adv, other)
+        np.testing.assert_allclose(seen, expected, rtol=1e-6, atol=1e-6)
+    newcomers = adv >= 30
+    monday = seen[:, 3] == 0.0
+    assert newcomers.any()
+    assert np.all(seen[monday & newcomers, TRACK_RECORD] == 0.0)
+    assert np.all(seen[monday & ~newcomers, TRACK_RECORD] != 0.0)
+    old, new = (read_table(f / carried_file(1), "carried") for f in (world, tmp_path / "data"))
+    at = np.searchsorted(new["adv"], old["adv"])
+    for name in ("pay", "gmv", "fair_pay"):
+        np.testing.assert_allclose(new[name][at], old[name])
+
+
+def test_what_is_known_fades_over_weeks_that_are_not_in_the_log(tmp_path):
+    """GMV of 40 on day 1 of week 1 has 0.9^5 left when the week ends, and 0.9^12 after another."""
+    rows = log(week=[1, 1, 1, 3, 3, 1], day=[1, 1, 1, 0, 0, 1], gmv=[40.0, 0, 0, 0, 0, 0])
+    import_logs([written(tmp_path / "log.parquet", rows)], tmp_path / "data")
+    for week, days in ((1, 5), (2, 12), (3, 19)):
+        carried = read_table(tmp_path / "data" / carried_file(week), "carried")
+        assert carried["adv"].tolist() == [3, 7]
+        np.testing.assert_allclose(carried["gmv"], [0.0, 40.0 * 0.9**days])
+    first, last = (
+        json.loads((tmp_path / f"data/week-{week}/manifest.json").read_text()) for week in (1, 3)
+    )
+    assert first["carried_in"] is None
+    assert last["carried_in"] is not None
+    _, seen = observed(tmp_path / "data", 3)
+    assert np.all(seen[:, TRACK_RECORD] != 0.0)
+
+
+def test_a_slot_is_one_advertiser_in_all_weeks(tmp_path):
+    rows = log(week=[0, 0, 1, 2, 2, 1], advertiser=[5, 9, 9, 5, 9, 3])
+    rows |= {"target_roi": [2.0] * 6, "budget": [100.0] * 6}
+    import_logs([written(tmp_path / "log.parquet", rows)], tmp_path / "data")
+    for week, slots in enumerate(({5: 1, 9: 2}, {3: 0, 9: 2}, {5: 1, 9: 2})):
+        people = read_table(tmp_path / "data" / advertisers_file(week), "advertisers")
+        assert dict(zip(people["adv"].tolist(), people["slot"].tolist(), strict=True)) == slots
 
 
 def test_csv_and_parquet_give_the_same_files(tmp_path):
