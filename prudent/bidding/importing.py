@@ -71,6 +71,7 @@ AUCTIONNET = (
     *("conversionAction", "isEnd"),
 )
 AUCTIONNET_KEYS = AUCTIONNET[:6]
+TICK = ("deliveryPeriodIndex", "advertiserNumber", "timeStepIndex")  # what names one
 TICKS = 48
 AMOUNT = Column(0.0, 1e15)
 REQUEST: Mapping[str, Column] = {
@@ -324,7 +325,9 @@ def differs_within(table: Table, keys: Sequence[str], name: str) -> np.ndarray:
 
 def from_auctionnet(paths: Sequence[Path], notes: list[str]) -> Table:
     """Half-hour records of AuctionNet's requests, in our columns."""
-    joined = summed(pa.concat_tables([tick_sums(path) for path in paths]))
+    parts = [tick_sums(path) for path in paths]
+    check_apart(paths, parts)
+    joined = pa.concat_tables(parts)
     raw = {name: joined.column(name).to_numpy().astype(float) for name in joined.column_names}
     # From when its budget is spent an advertiser has ticks in which nobody bids for it.
     over = (raw["isEnd"] > 0) & (raw["bid"] == 0)
@@ -364,11 +367,30 @@ def from_auctionnet(paths: Sequence[Path], notes: list[str]) -> Table:
     }
     return checked_table(
         table,
-        lambda row: (
-            f"period {period[row]:g}, advertiser {raw['advertiserNumber'][row]:g}, "
-            f"tick {tick[row]:g}"
-        ),
+        lambda row: tick_name(*(raw[name][row] for name in TICK)),
     )
+
+
+def tick_name(period: float, advertiser: float, tick: float) -> str:
+    return f"period {period:g}, advertiser {advertiser:g}, tick {tick:g}"
+
+
+def check_apart(paths: Sequence[Path], parts: Sequence[pa.Table]) -> None:
+    """Refuse a tick in two files: of a file and its copy all requests would count twice."""
+    files = [
+        part.select(TICK).append_column("file", pa.array(np.full(len(part), number)))
+        for number, part in enumerate(parts)
+    ]
+    found = pa.concat_tables(files).group_by(TICK).aggregate([("file", "min"), ("file", "max")])
+    shared = found.filter(pc.not_equal(found["file_min"], found["file_max"]))
+    if len(shared):
+        row = shared.sort_by([(name, "ascending") for name in TICK]).slice(0, 1).to_pylist()[0]
+        others = f", and of {len(shared) - 1} more" if len(shared) > 1 else ""
+        raise Refused(
+            f"{paths[row['file_min']]} and {paths[row['file_max']]} both have rows of "
+            f"{tick_name(*(row[name] for name in TICK))}{others}; what is in both would count "
+            "twice. Put the rows of a tick into one file. Nothing was written"
+        )
 
 
 def tick_sums(path: Path) -> pa.Table:

@@ -1,6 +1,7 @@
 """A log of one's own becomes a data set, or is refused with its rows and nothing written."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -357,6 +358,25 @@ def test_auctionnet_rows_and_ticks_are_named(tmp_path):
     told = r"pay is more than the budget.*\(period 7, advertiser 4, tick 3: '2010.8'"
     with pytest.raises(ValueError, match=told):
         import_logs([dear], tmp_path / "data", "auctionnet")
+
+
+def test_auctionnet_ticks_of_two_files_are_refused(tmp_path):
+    """A copy of a file would count twice, even where its budget or its category was changed."""
+    one, copy = tmp_path / "period-7.parquet", tmp_path / "period-7 (1).parquet"
+    written(one, auctionnet())
+    for changes in ({}, {"budget": [2500.0] * 3}):
+        written(copy, auctionnet(**changes))
+        told = (
+            rf"^{re.escape(f'{one} and {copy}')} both have rows of period 7, advertiser 4, tick 3"
+            r", and of 1 more; .* twice\. .* Nothing was written$"
+        )
+        with pytest.raises(ValueError, match=told):
+            import_logs([one, copy], tmp_path / "data", "auctionnet")
+    assert not (tmp_path / "data").exists()
+    written(copy, auctionnet(timeStepIndex=[5, 5, 6]))  # another part of the same day
+    import_logs([one, copy], tmp_path / "data", "auctionnet")
+    rows = read_table(tmp_path / "data" / rows_file(0, 0, 0), "rows")
+    np.testing.assert_allclose(rows["pay"], [2.0, 0.0, 2.0, 0.0])
 
 
 def test_auctionnet_without_its_columns_is_refused(tmp_path):
