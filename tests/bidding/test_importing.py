@@ -43,6 +43,10 @@ def log(**changes):
     return {**table, **changes}
 
 
+# Just enough wins for what `log` pays: its bids are 0.5, 0.375, 0.3125, 0.5, 0.25, 0.25.
+WINS, CONVERSIONS = [20, 14, 26, 0, 8, 168], [1, 0, 2, 0, 1, 3]
+
+
 def written(path, table):
     pq.write_table(pa.table(table), path)
     return path
@@ -177,8 +181,15 @@ def test_csv_and_parquet_give_the_same_files(tmp_path):
         ({"budget": [100.0, 90.0, 50.0, 100.0, 50.0, 50.0]}, r"budget is not the same .*row 2"),
         ({"pay": [1000.0, 0, 0, 0, 0, 0]}, r"pay is more than the budget.* in 1 of 6 rows"),
         ({"pay": [0, 0, 8.0, 0, 2.0, 49.0]}, r"pay .* added up over the day, .*row 6: '57.0'"),
-        ({"win": [2, 0, 1, 0, 1, 1]}, r"win is 0 where something was paid or .* \(row 2: '0.0'\)"),
-        ({"win": [1] * 3 + [0, 1, 1], "conv": [0] * 3 + [1, 0, 0]}, r"win is 0 .* \(row 4"),
+        ({"win": [2, 0, 1, 0, 1, 1]}, r"win is 0 where something was paid, .* \(row 2: '0.0'\)"),
+        ({"win": WINS, "conv": [1, 0, 2, 1, 1, 3]}, r"win is 0 .* in 1 of 6 rows \(row 4"),
+        ({"win": WINS, "gmv": [31.0, 0, 40, 7, 4, 100]}, r"win is 0 .* in 1 of 6 rows \(row 4"),
+        ({"win": [20, 13, 26, 0, 8, 168]}, r"pay .* wins can cost .* 1 of 6 rows \(row 2: '5.0'\)"),
+        ({"win": WINS, "pay": [10.03, 5, 8, 0, 2, 39]}, r"pay .* 1 of 6 rows \(row 1: '10.03'\)"),
+        ({"conv": [0, 0, 2, 0, 1, 3]}, r"conv is 0 where there is gmv in 1 of 6 rows \(row 1"),
+        ({"conv": [1, 1, 2, 0, 1, 3]}, r"gmv is 0 where .* converted in 1 of 6 rows \(row 2"),
+        ({"k": [True] * 6}, r"k is not a number in 6 of 6 rows \(row 1: 'True'"),
+        ({"gmv": ["1_0", "0", "40", "0", "4", "100"]}, r"gmv is not a number .*\(row 1: '1_0'\)"),
         ({"arm": [0, 1, 0, 0, 0, 0]}, r"arm is not the same in all of an advertiser's day"),
     ],
 )  # fmt: skip
@@ -189,6 +200,47 @@ def test_impossible_rows_are_named_and_nothing_is_written(tmp_path, changes, com
     assert "Nothing was written" in str(refused.value)
     assert "\n" not in str(refused.value)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["log.parquet"]
+
+
+def test_wins_pay_what_was_bid_give_or_take_rounding(tmp_path):
+    changes = {"win": WINS, "conv": CONVERSIONS, "pay": [10.019, 5.0, 8.0, 0.0, 2.0, 42.0]}
+    import_logs([written(tmp_path / "log.parquet", log(**changes))], tmp_path / "data")
+    rows = read_table(tmp_path / "data" / rows_file(0, 0, 0), "rows")
+    assert rows["win"].tolist() == [26, 168, 14, 20]
+
+
+def test_without_wins_whatever_came_of_a_record_was_won(tmp_path):
+    """In a market of second prices a win may be free."""
+    path = written(tmp_path / "log.parquet", log(gmv=[31.0, 0, 40, 7, 4, 100]))
+    import_logs([path], tmp_path / "data")
+    rows = read_table(tmp_path / "data" / rows_file(0, 1, 0), "rows")
+    assert rows["win"].tolist() == [1, 1]
+    assert rows["pay"].tolist() == [2.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"delay_hours": 2.0, "market": "meanfield"},
+        {"price": "second"},
+        {"market": "explicit", "price": "second", "requests_per_record": 1},
+        {"requests_per_record": 1, "reserve": 0.02},
+    ],
+)
+def test_rows_of_every_market_of_ours_are_possible(tmp_path, changes):
+    rows = as_log(simulated(tmp_path / "world", [0], **changes), 0)
+    assert rows["win"].any()
+    said = import_logs([written(tmp_path / "log.parquet", rows)], tmp_path / "data")
+    assert len(said) == 1
+
+
+def test_columns_that_are_not_read_are_told(tmp_path):
+    one, other = tmp_path / "one.parquet", tmp_path / "other.parquet"
+    written(one, log(Win=[0] * 6, conversions=[9] * 6))
+    written(other, log(week=[1] * 6, Win=[0] * 6, note=["mine"] * 6))
+    said = import_logs([one, other], tmp_path / "data")
+    assert said[0] == ("columns not read, since none of these is known: Win, conversions, note")
+    assert len(said) == 2
 
 
 def test_several_faults_are_told_at_once(tmp_path):
@@ -318,6 +370,18 @@ def test_auctionnet_is_paid_for_what_was_shown(tmp_path):
     unsaid = {name: values for name, values in auctionnet().items() if name != "isExposed"}
     with pytest.raises(ValueError, match="has no column isExposed"):
         import_logs([written(tmp_path / "old.parquet", unsaid)], tmp_path / "two", "auctionnet")
+
+
+def test_auctionnet_bids_of_a_tick_differ(tmp_path):
+    """Its one win costs 3, more than the mean bid of 2.4: that is possible. Flags may be True."""
+    changes = {"xi": [False, True, False], "isExposed": [0, 1, 0], "cost": [0.0, 3.0, 0.0]}
+    path = written(tmp_path / "period-7.parquet", auctionnet(**changes))
+    import_logs([path], tmp_path / "data", "auctionnet")
+    rows = read_table(tmp_path / "data" / rows_file(0, 0, 0), "rows")
+    assert rows["win"].tolist() == [1, 0]
+    path = written(tmp_path / "odd.parquet", auctionnet(bid=[True] * 3))
+    with pytest.raises(ValueError, match=r"bid is not a number in 3 of 3 rows \(row 1: 'True'"):
+        import_logs([path], tmp_path / "two", "auctionnet")
 
 
 def test_auctionnet_days_end_with_the_budget(tmp_path):
