@@ -46,7 +46,7 @@ from prudent.bidding.schema import (
 )
 from prudent.bidding.shards import read_table
 from prudent.constraints import FORMS
-from prudent.files import checksum, replacing, to_json, write_all, write_atomically
+from prudent.files import checksum, replacing, to_json, write_all, write_atomically, writing
 
 PACKED = np.dtype(
     [
@@ -146,7 +146,8 @@ def build_cache(data: Path, week: int, cache: Path) -> Path:
     source = checksum((data / week_folder(week) / MANIFEST).read_bytes())
     if is_fresh(path, about, source):
         return path
-    cache.mkdir(parents=True, exist_ok=True)
+    with writing(cache):
+        cache.mkdir(parents=True, exist_ok=True)
     advertisers = read_advertisers(data, week)["adv"]
     digest, rows = hashlib.sha256(), 0
     with replacing(path) as descriptor:

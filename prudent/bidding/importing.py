@@ -9,7 +9,7 @@ c per conversion and earning at least what was paid are the same promise.
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,13 +22,17 @@ import pyarrow.parquet as pq
 from prudent.bidding import schema
 from prudent.bidding.assignment import volume_deciles
 from prudent.bidding.dataset import before_in_day
+from prudent.bidding.day import Known, next_known, nothing_known
+from prudent.bidding.observation import DECAY
 from prudent.bidding.schema import AD, CATEGORY, DAYS, K_HIGH, K_LOW, MANIFEST, USER, WORLD
-from prudent.bidding.shards import Written, write_table
+from prudent.bidding.shards import Written, read_table, write_table
+from prudent.bidding.simulate import write_known
 from prudent.files import to_json, write_atomically, writing
 
 NAMED = 3  # rows that a complaint names; the others are counted
 SUFFIXES = (".parquet", ".csv")
 ROUNDING = 1e-3  # of a day's budget: what the rounded pay of its rows may add up to beyond it
+BID_ROUNDING = 2e-3  # of a bid: its k and three predictions may have been in half precision
 FORMAT = 1
 
 
@@ -56,7 +60,7 @@ COLUMNS: Mapping[str, Column] = {
     "k": Column(K_LOW, K_HIGH),  # bid = k * pctr * pcvr * pgmv / target_roi
     "pay": MONEY,
     "gmv": MONEY,
-    "win": Column(0, 65_535, whole=True, default=-1.0),  # without it: 1 where something was paid
+    "win": Column(0, 65_535, whole=True, default=0.0),  # without it: 1 where something came of it
     "conv": Column(0, 65_535, whole=True, default=0.0),
     "arm": Column(0, 255, whole=True, default=0.0),
     "category": Column(0, 255, whole=True, default=0.0),
@@ -68,11 +72,12 @@ AUCTIONNET = (
     *("conversionAction", "isEnd"),
 )
 AUCTIONNET_KEYS = AUCTIONNET[:6]
+TICK = ("deliveryPeriodIndex", "advertiserNumber", "timeStepIndex")  # what names one
 TICKS = 48
-AMOUNT = Column(0.0, 1e15)
+AMOUNT, FLAG = Column(0.0, 1e15), Column(0, 1, whole=True)
 REQUEST: Mapping[str, Column] = {
     "timeStepIndex": Column(0, TICKS - 1, whole=True),
-    **dict.fromkeys(("xi", "isExposed", "conversionAction", "isEnd"), Column(0, 1, whole=True)),
+    **dict.fromkeys(("xi", "isExposed", "conversionAction", "isEnd"), FLAG),
 }
 
 Table = dict[str, np.ndarray]
@@ -89,7 +94,7 @@ def import_logs(logs: Sequence[Path], out: Path, layout: str = "prudent") -> lis
     paths = files_of(logs, notes)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise Refused(f"{out} is there already; choose another folder with --out")
-    table = from_auctionnet(paths, notes) if layout == "auctionnet" else from_files(paths)
+    table = from_auctionnet(paths, notes) if layout == "auctionnet" else from_files(paths, notes)
     order = in_time(table)
     table = {name: values[order] for name, values in table.items()}
     with writing(out):
@@ -152,17 +157,20 @@ def read_arrow(path: Path) -> pa.Table:
         raise Refused(f"{path} cannot be read ({' '.join(str(error).split())})") from None
 
 
-def from_files(paths: Sequence[Path]) -> Table:
+def from_files(paths: Sequence[Path], notes: list[str]) -> Table:
     """The documented columns of all files, one behind the other, checked."""
-    parts, lengths = [], []
+    parts, lengths, unread = [], [], dict[str, None]()
     needed = [name for name, column in COLUMNS.items() if column.default is None]
     for path in paths:
         table = read_arrow(path)
         check_columns(path, table.column_names, needed, COLUMNS)
         parts.append({n: table.column(n) for n in COLUMNS if n in table.column_names})
         lengths.append(len(table))
+        unread |= dict.fromkeys(name for name in table.column_names if name not in COLUMNS)
     if len({frozenset(part) for part in parts}) > 1:
         raise Refused("the files have different columns; give them the same. Nothing was written")
+    if unread:  # all are named: one may be a slip of the pen for a column that may be missing
+        notes.append(f"columns not read, since none of these is known: {', '.join(unread)}")
     raw = {name: np.concatenate([as_array(part[name]) for part in parts]) for name in parts[0]}
     return checked_table(raw, by_file(paths, np.array(lengths)))
 
@@ -199,16 +207,17 @@ def by_file(paths: Sequence[Path], lengths: np.ndarray) -> RowName:
 def as_array(column: pa.ChunkedArray) -> np.ndarray:
     """Numbers where they are numbers, missing ones as NaN; else what stands there."""
     kind = column.type
-    if pa.types.is_boolean(kind):
-        column = column.cast(pa.int8())
-    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         return np.array(column.to_pylist(), object)
     found: np.ndarray = pc.cast(column, pa.float64(), safe=False).to_numpy()
     return found
 
 
-def checked_table(raw: Table, named: RowName) -> Table:
-    """The columns as numbers, or one line that names the first rows at fault and counts all."""
+def checked_table(raw: Table, named: RowName, one_bid: bool = True) -> Table:
+    """The columns as numbers, or one line that names the first rows at fault and counts all.
+
+    `one_bid`: all requests of a record were bid for alike, so that k says what a win costs at most.
+    """
     faults: list[str] = []
     table: Table = {}
     count = len(next(iter(raw.values())))
@@ -229,9 +238,7 @@ def checked_table(raw: Table, named: RowName) -> Table:
         complain_of(name, f"not {described(rule)}", outside, raw[name])
         table[name] = values
     if not faults:
-        unwon = (table["win"] == 0) & ((table["pay"] > 0) | (table["conv"] > 0))
-        complain_of("win", "0 where something was paid or converted", unwon, table["win"])
-        table["win"] = np.where(table["win"] < 0, table["pay"] > 0, table["win"])
+        check_outcomes(table, raw, one_bid, complain_of)
         for name in ("target_roi", "budget", "category", *AD, *CATEGORY):
             differs = differs_within(table, ("week", "advertiser"), name)
             complain_of(name, "not the same in all of an advertiser's week", differs, table[name])
@@ -245,12 +252,39 @@ def checked_table(raw: Table, named: RowName) -> Table:
     return table
 
 
+def check_outcomes(
+    table: Table,
+    given: Collection[str],
+    one_bid: bool,
+    complain_of: Callable[[str, str, np.ndarray, np.ndarray], None],
+) -> None:
+    """Nothing comes of a record without a win, and none costs more than was bid."""
+    win, conv, pay, gmv = (table[name] for name in ("win", "conv", "pay", "gmv"))
+    came = (pay > 0) | (conv > 0) | (gmv > 0)
+    if "win" not in given:
+        table["win"] = came.astype(float)
+    else:
+        unwon = (win == 0) & came
+        complain_of("win", "0 where something was paid, converted or earned", unwon, win)
+    if "win" in given and one_bid:
+        # Multiplied by the target, which may be so small that a bid has no number.
+        most = win * table["k"] * table["pctr"] * table["pcvr"] * table["pgmv"]
+        dear = (win > 0) & (pay * table["target_roi"] > most * (1 + BID_ROUNDING))
+        what = "more than its wins can cost (win * k * pctr * pcvr * pgmv / target_roi)"
+        complain_of("pay", what, dear, pay)
+    if "conv" in given:
+        complain_of("conv", "0 where there is gmv", (conv == 0) & (gmv > 0), conv)
+        complain_of("gmv", "0 where something was converted", (conv > 0) & (gmv == 0), gmv)
+
+
 def as_numbers(column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """f64, and where there is no number."""
+    """f64, and where there is no number; Python's True and "1_0" are none in a log."""
     if column.dtype != object:
         return column, ~np.isfinite(column)
     values = np.full(len(column), np.nan)
     for row, entry in enumerate(column.tolist()):
+        if isinstance(entry, bool) or "_" in str(entry):
+            continue
         try:
             values[row] = float(entry)
         except (TypeError, ValueError):
@@ -321,7 +355,9 @@ def differs_within(table: Table, keys: Sequence[str], name: str) -> np.ndarray:
 
 def from_auctionnet(paths: Sequence[Path], notes: list[str]) -> Table:
     """Half-hour records of AuctionNet's requests, in our columns."""
-    joined = summed(pa.concat_tables([tick_sums(path) for path in paths]))
+    parts = [tick_sums(path) for path in paths]
+    check_apart(paths, parts)
+    joined = pa.concat_tables(parts)
     raw = {name: joined.column(name).to_numpy().astype(float) for name in joined.column_names}
     # From when its budget is spent an advertiser has ticks in which nobody bids for it.
     over = (raw["isEnd"] > 0) & (raw["bid"] == 0)
@@ -361,11 +397,31 @@ def from_auctionnet(paths: Sequence[Path], notes: list[str]) -> Table:
     }
     return checked_table(
         table,
-        lambda row: (
-            f"period {period[row]:g}, advertiser {raw['advertiserNumber'][row]:g}, "
-            f"tick {tick[row]:g}"
-        ),
+        lambda row: tick_name(*(raw[name][row] for name in TICK)),
+        one_bid=False,  # the requests of a tick are summed up
     )
+
+
+def tick_name(period: float, advertiser: float, tick: float) -> str:
+    return f"period {period:g}, advertiser {advertiser:g}, tick {tick:g}"
+
+
+def check_apart(paths: Sequence[Path], parts: Sequence[pa.Table]) -> None:
+    """Refuse a tick in two files: of a file and its copy all requests would count twice."""
+    files = [
+        part.select(TICK).append_column("file", pa.array(np.full(len(part), number)))
+        for number, part in enumerate(parts)
+    ]
+    found = pa.concat_tables(files).group_by(TICK).aggregate([("file", "min"), ("file", "max")])
+    shared = found.filter(pc.not_equal(found["file_min"], found["file_max"]))
+    if len(shared):
+        row = shared.sort_by([(name, "ascending") for name in TICK]).slice(0, 1).to_pylist()[0]
+        others = f", and of {len(shared) - 1} more" if len(shared) > 1 else ""
+        raise Refused(
+            f"{paths[row['file_min']]} and {paths[row['file_max']]} both have rows of "
+            f"{tick_name(*(row[name] for name in TICK))}{others}; what is in both would count "
+            "twice. Put the rows of a tick into one file. Nothing was written"
+        )
 
 
 def tick_sums(path: Path) -> pa.Table:
@@ -402,7 +458,10 @@ def with_requests(table: pa.Table, path: Path, first: int) -> pa.Table:
     columns = {}
     for name in AUCTIONNET:
         rule = REQUEST.get(name, AMOUNT)
-        found = as_array(table.column(name))
+        column = table.column(name)
+        if rule == FLAG and pa.types.is_boolean(column.type):
+            column = column.cast(pa.int8())
+        found = as_array(column)
         values, wrong = as_numbers(found)
         outside = ~wrong & ~within(values, rule)
         for what, rows in (("a number", wrong), (described(rule), outside)):
@@ -429,46 +488,77 @@ def write_weeks(folder: Path, table: Table, sources: Sequence[str]) -> list[int]
     content = {"format": FORMAT, "imported": list(sources)}
     write_atomically(folder / WORLD, (to_json(content, indent=2) + "\n").encode())
     weeks = np.unique(table["week"]).astype(int).tolist()
-    for week in weeks:
+    everybody = np.unique(table["advertiser"]).astype(np.uint32)  # an advertiser's place: its slot
+    known, carried_in = nothing_known(len(everybody)), None
+    for place, week in enumerate(weeks):
+        left_out = week - 1 - weeks[place - 1] if place else 0
+        if left_out:  # the next week looks for what it is told in the one before
+            known = Known(*(DECAY ** (DAYS * left_out) * column for column in known))
+            carried_in = write_known(folder, week - 1, everybody, known).sha256
         chosen = table["week"] == week
-        write_week(folder, week, {name: values[chosen] for name, values in table.items()})
+        part = {name: values[chosen] for name, values in table.items()}
+        manifest = write_week(folder, week, part, everybody)
+        known = known_after(folder, manifest, everybody, known)
+        carried_out = write_known(folder, week, everybody, known).sha256
+        manifest |= {"carried_in": carried_in, "carried_out": carried_out}
+        text = (to_json(manifest, indent=1) + "\n").encode()
+        write_atomically(folder / schema.week_folder(week) / MANIFEST, text)
+        carried_in = carried_out
     return weeks
 
 
-def write_week(folder: Path, week: int, table: Table) -> None:
+def known_after(
+    folder: Path, manifest: dict[str, Any], everybody: np.ndarray, known: Known
+) -> Known:
+    """With all days of a week, as the simulator adds them up; days without a row are past too."""
+    written = [shard["day"] for shard in manifest["shards"]]
+    for day in range(DAYS):
+        total = {name: np.zeros(len(everybody)) for name in ("pay", "gmv", "fair_pay")}
+        if day in written:
+            ledger = read_table(folder / schema.ledger_file(manifest["week"], day, 0), "ledger")
+            slot = np.searchsorted(everybody, ledger["adv"])
+            for name, values in total.items():
+                values[slot] = ledger[name]
+        known = next_known(known, total)
+    return known
+
+
+def write_week(folder: Path, week: int, table: Table, everybody: np.ndarray) -> dict[str, Any]:
+    """Its files but for what it carries on; returns what its manifest says of them."""
     adv, first, rows = np.unique(table["advertiser"], return_index=True, return_counts=True)
     days = np.unique(table["day"]).astype(int).tolist()
     volume = np.minimum(rows / len(days), 65_535)
     people = {name: table[name][first] for name in ("budget", "category", *CATEGORY, *AD)}
-    written = {
-        "advertisers": write_table(
-            folder / schema.advertisers_file(week),
+    advertisers = write_table(
+        folder / schema.advertisers_file(week),
+        "advertisers",
+        typed(
+            {
+                **people,
+                "adv": adv,
+                "slot": np.searchsorted(everybody, adv),
+                "block": np.zeros(len(adv)),
+                "volume_decile": volume_deciles(volume),
+                "volume": volume,
+                "log_roi": np.log(table["target_roi"][first]),
+            },
             "advertisers",
-            typed(
-                {
-                    **people,
-                    "adv": adv,
-                    "slot": np.arange(len(adv)),
-                    "block": np.zeros(len(adv)),
-                    "volume_decile": volume_deciles(volume),
-                    "volume": volume,
-                    "log_roi": np.log(table["target_roi"][first]),
-                },
-                "advertisers",
-            ),
-            {},
-        )
-    }
+        ),
+        {},
+    )
     shards = []
     for day in days:
         chosen = table["day"] == day
         part = {name: values[chosen] for name, values in table.items()}
         shards.append(write_day(folder, week, day, part))
-    total = sum(shard["rows"]["rows"] for shard in shards)
-    manifest = {"format": FORMAT, "week": week, "imported": True, "rows": total, "shards": shards}
-    manifest["advertisers"] = written["advertisers"]._asdict()
-    text = (to_json(manifest, indent=1) + "\n").encode()
-    write_atomically(folder / schema.week_folder(week) / MANIFEST, text)
+    return {
+        "format": FORMAT,
+        "week": week,
+        "imported": True,
+        "rows": sum(shard["rows"]["rows"] for shard in shards),
+        "shards": shards,
+        "advertisers": advertisers._asdict(),
+    }
 
 
 def write_day(folder: Path, week: int, day: int, table: Table) -> dict[str, Any]:

@@ -364,14 +364,18 @@ def write_carried(order: Order) -> Written:
         slots = block_slots(order.world, block)
         parts.append(known_before(week, Task(order, DAYS, block), slots))
     known = Known(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    return write_known(Path(order.folder), order.week, week.advertisers.adv, known)
+
+
+def write_known(folder: Path, week: int, adv: np.ndarray, known: Known) -> Written:
+    """What is carried out of a week, in the order of slots."""
     table = {
-        "adv": week.advertisers.adv,
+        "adv": adv,
         "pay": known.carried_pay,
         "gmv": known.carried_gmv,
         "fair_pay": known.carried_fair,
     }
-    path = Path(order.folder) / schema.carried_file(order.week)
-    return write_table(path, "carried", table, {"decay": DECAY})
+    return write_table(folder / schema.carried_file(week), "carried", table, {"decay": DECAY})
 
 
 def make_order(

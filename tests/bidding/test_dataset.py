@@ -25,7 +25,7 @@ from prudent.bidding.schema import (
     week_folder,
 )
 from prudent.bidding.shards import OracleFile, read_table, write_table
-from prudent.files import checksum
+from prudent.files import CannotWrite, checksum
 
 SMALL = replace(world.preset("smoke"), advertisers=40, block_size=20, volume=25.0)
 WEEKS = (0, 1)
@@ -337,6 +337,13 @@ def test_a_build_that_is_killed_leaves_no_cache(data, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         build_cache(data, 0, cache)
     assert list(cache.iterdir()) == []
+
+
+def test_a_cache_that_cannot_be_written_is_named(data, tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    for cache in (tmp_path / "file" / "cache", tmp_path / "file"):
+        with pytest.raises(CannotWrite, match=rf"^{cache} cannot be written: [^\n]+$"):
+            HistoricalDataset(data, [0], cache=cache)
 
 
 def test_an_unfinished_week_and_an_unknown_strategy_are_refused(data):

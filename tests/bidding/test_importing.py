@@ -1,5 +1,9 @@
 """A log of one's own becomes a data set, or is refused with its rows and nothing written."""
 
+import json
+import re
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -7,10 +11,24 @@ import pyarrow.parquet as pq
 import pytest
 
 from prudent.bidding.dataset import HistoricalDataset
+from prudent.bidding.engines import in_this_process
 from prudent.bidding.importing import AUCTIONNET, import_logs
+from prudent.bidding.manifest import read_rows, shards_of
 from prudent.bidding.metrics import clusters_of, metrics_of, read_days, value_of
-from prudent.bidding.schema import advertisers_file, rows_file
+from prudent.bidding.schema import (
+    AD,
+    CATEGORY,
+    OBSERVATION,
+    USER,
+    advertisers_file,
+    carried_file,
+    rows_file,
+)
 from prudent.bidding.shards import read_table
+from prudent.bidding.simulate import make_order, simulate_week
+from prudent.bidding.world import PRESETS
+
+TRACK_RECORD = OBSERVATION.index("track_record")
 
 
 def log(**changes):
@@ -23,6 +41,10 @@ def log(**changes):
         "pay": [10.0, 5.0, 8.0, 0.0, 2.0, 42.0], "gmv": [31.0, 0.0, 40.0, 0.0, 4.0, 100.0],
     }  # fmt: skip
     return {**table, **changes}
+
+
+# Just enough wins for what `log` pays: its bids are 0.5, 0.375, 0.3125, 0.5, 0.25, 0.25.
+WINS, CONVERSIONS = [20, 14, 26, 0, 8, 168], [1, 0, 2, 0, 1, 3]
 
 
 def written(path, table):
@@ -56,6 +78,87 @@ def test_a_learner_can_read_it_and_metrics_are_those_of_the_log(tmp_path):
     assert value_of(sums["depth"]) == pytest.approx((208 - 144) / (208 + 30))
 
 
+def simulated(folder, weeks, **changes):
+    """Weeks of a small world in which advertisers come and go."""
+    world = replace(PRESETS["smoke"], advertisers=30, block_size=15, volume=15.0, churn=0.2)
+    for week in weeks:
+        order = make_order(folder, replace(world, **changes), 0, week, ["incumbent"])
+        simulate_week(order, in_this_process)
+    return folder
+
+
+def as_log(folder, week):
+    """A simulated week as its platform would log it."""
+    parts = [read_rows(folder, week, shard) for shard in shards_of(folder, week)]
+    rows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    people = read_table(folder / advertisers_file(week), "advertisers")
+    by_adv = np.argsort(people["adv"])
+    place = by_adv[np.searchsorted(people["adv"], rows["adv"], sorter=by_adv)]
+    return {
+        "week": np.full(len(place), week),
+        "hour": np.minimum(rows["hour"].astype(float), 23.9999),  # half precision may say 24
+        "advertiser": rows["adv"],
+        "target_roi": np.exp(people["log_roi"].astype(float))[place],
+        **{name: people[name][place] for name in ("budget", "category", *AD, *CATEGORY)},
+        **{f"p{n}": np.exp(rows[f"log_p{n}"].astype(float)) for n in ("ctr", "cvr", "gmv")},
+        **{name: rows[name] for name in ("day", "k", "arm", "win", "conv", "pay", "gmv", *USER)},
+    }
+
+
+def observed(folder, week):
+    """What was seen in a week, by day, advertiser and time."""
+    (logged,) = HistoricalDataset(folder, [week]).weeks
+    adv = logged.advertisers["adv"][logged.rows["place"]]
+    order = np.lexsort((adv, logged.rows["day_and_done"] & 7))
+    return adv[order], logged.observations(logged.rows)[order]
+
+
+def test_imported_weeks_know_what_the_simulator_knew(tmp_path):
+    """The track record goes on from week to week, for those who stay; newcomers have none."""
+    world = simulated(tmp_path / "world", range(2))
+    logs = [written(tmp_path / f"week-{week}.parquet", as_log(world, week)) for week in range(2)]
+    import_logs(logs, tmp_path / "data")
+    for week in range(2):
+        (adv, seen), (other, expected) = (observed(f, week) for f in (tmp_path / "data", world))
+        assert np.array_equal(adv, other)
+        np.testing.assert_allclose(seen, expected, rtol=1e-6, atol=1e-6)
+    newcomers = adv >= 30
+    monday = seen[:, 3] == 0.0
+    assert newcomers.any()
+    assert np.all(seen[monday & newcomers, TRACK_RECORD] == 0.0)
+    assert np.all(seen[monday & ~newcomers, TRACK_RECORD] != 0.0)
+    old, new = (read_table(f / carried_file(1), "carried") for f in (world, tmp_path / "data"))
+    at = np.searchsorted(new["adv"], old["adv"])
+    for name in ("pay", "gmv", "fair_pay"):
+        np.testing.assert_allclose(new[name][at], old[name])
+
+
+def test_what_is_known_fades_over_weeks_that_are_not_in_the_log(tmp_path):
+    """GMV of 40 on day 1 of week 1 has 0.9^5 left when the week ends, and 0.9^12 after another."""
+    rows = log(week=[1, 1, 1, 3, 3, 1], day=[1, 1, 1, 0, 0, 1], gmv=[40.0, 0, 0, 0, 0, 0])
+    import_logs([written(tmp_path / "log.parquet", rows)], tmp_path / "data")
+    for week, days in ((1, 5), (2, 12), (3, 19)):
+        carried = read_table(tmp_path / "data" / carried_file(week), "carried")
+        assert carried["adv"].tolist() == [3, 7]
+        np.testing.assert_allclose(carried["gmv"], [0.0, 40.0 * 0.9**days])
+    first, last = (
+        json.loads((tmp_path / f"data/week-{week}/manifest.json").read_text()) for week in (1, 3)
+    )
+    assert first["carried_in"] is None
+    assert last["carried_in"] is not None
+    _, seen = observed(tmp_path / "data", 3)
+    assert np.all(seen[:, TRACK_RECORD] != 0.0)
+
+
+def test_a_slot_is_one_advertiser_in_all_weeks(tmp_path):
+    rows = log(week=[0, 0, 1, 2, 2, 1], advertiser=[5, 9, 9, 5, 9, 3])
+    rows |= {"target_roi": [2.0] * 6, "budget": [100.0] * 6}
+    import_logs([written(tmp_path / "log.parquet", rows)], tmp_path / "data")
+    for week, slots in enumerate(({5: 1, 9: 2}, {3: 0, 9: 2}, {5: 1, 9: 2})):
+        people = read_table(tmp_path / "data" / advertisers_file(week), "advertisers")
+        assert dict(zip(people["adv"].tolist(), people["slot"].tolist(), strict=True)) == slots
+
+
 def test_csv_and_parquet_give_the_same_files(tmp_path):
     import_logs([written(tmp_path / "log.parquet", log())], tmp_path / "one")
     pa_csv.write_csv(pa.table(log()), tmp_path / "log.csv")
@@ -78,8 +181,15 @@ def test_csv_and_parquet_give_the_same_files(tmp_path):
         ({"budget": [100.0, 90.0, 50.0, 100.0, 50.0, 50.0]}, r"budget is not the same .*row 2"),
         ({"pay": [1000.0, 0, 0, 0, 0, 0]}, r"pay is more than the budget.* in 1 of 6 rows"),
         ({"pay": [0, 0, 8.0, 0, 2.0, 49.0]}, r"pay .* added up over the day, .*row 6: '57.0'"),
-        ({"win": [2, 0, 1, 0, 1, 1]}, r"win is 0 where something was paid or .* \(row 2: '0.0'\)"),
-        ({"win": [1] * 3 + [0, 1, 1], "conv": [0] * 3 + [1, 0, 0]}, r"win is 0 .* \(row 4"),
+        ({"win": [2, 0, 1, 0, 1, 1]}, r"win is 0 where something was paid, .* \(row 2: '0.0'\)"),
+        ({"win": WINS, "conv": [1, 0, 2, 1, 1, 3]}, r"win is 0 .* in 1 of 6 rows \(row 4"),
+        ({"win": WINS, "gmv": [31.0, 0, 40, 7, 4, 100]}, r"win is 0 .* in 1 of 6 rows \(row 4"),
+        ({"win": [20, 13, 26, 0, 8, 168]}, r"pay .* wins can cost .* 1 of 6 rows \(row 2: '5.0'\)"),
+        ({"win": WINS, "pay": [10.03, 5, 8, 0, 2, 39]}, r"pay .* 1 of 6 rows \(row 1: '10.03'\)"),
+        ({"conv": [0, 0, 2, 0, 1, 3]}, r"conv is 0 where there is gmv in 1 of 6 rows \(row 1"),
+        ({"conv": [1, 1, 2, 0, 1, 3]}, r"gmv is 0 where .* converted in 1 of 6 rows \(row 2"),
+        ({"k": [True] * 6}, r"k is not a number in 6 of 6 rows \(row 1: 'True'"),
+        ({"gmv": ["1_0", "0", "40", "0", "4", "100"]}, r"gmv is not a number .*\(row 1: '1_0'\)"),
         ({"arm": [0, 1, 0, 0, 0, 0]}, r"arm is not the same in all of an advertiser's day"),
     ],
 )  # fmt: skip
@@ -90,6 +200,47 @@ def test_impossible_rows_are_named_and_nothing_is_written(tmp_path, changes, com
     assert "Nothing was written" in str(refused.value)
     assert "\n" not in str(refused.value)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["log.parquet"]
+
+
+def test_wins_pay_what_was_bid_give_or_take_rounding(tmp_path):
+    changes = {"win": WINS, "conv": CONVERSIONS, "pay": [10.019, 5.0, 8.0, 0.0, 2.0, 42.0]}
+    import_logs([written(tmp_path / "log.parquet", log(**changes))], tmp_path / "data")
+    rows = read_table(tmp_path / "data" / rows_file(0, 0, 0), "rows")
+    assert rows["win"].tolist() == [26, 168, 14, 20]
+
+
+def test_without_wins_whatever_came_of_a_record_was_won(tmp_path):
+    """In a market of second prices a win may be free."""
+    path = written(tmp_path / "log.parquet", log(gmv=[31.0, 0, 40, 7, 4, 100]))
+    import_logs([path], tmp_path / "data")
+    rows = read_table(tmp_path / "data" / rows_file(0, 1, 0), "rows")
+    assert rows["win"].tolist() == [1, 1]
+    assert rows["pay"].tolist() == [2.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"delay_hours": 2.0, "market": "meanfield"},
+        {"price": "second"},
+        {"market": "explicit", "price": "second", "requests_per_record": 1},
+        {"requests_per_record": 1, "reserve": 0.02},
+    ],
+)
+def test_rows_of_every_market_of_ours_are_possible(tmp_path, changes):
+    rows = as_log(simulated(tmp_path / "world", [0], **changes), 0)
+    assert rows["win"].any()
+    said = import_logs([written(tmp_path / "log.parquet", rows)], tmp_path / "data")
+    assert len(said) == 1
+
+
+def test_columns_that_are_not_read_are_told(tmp_path):
+    one, other = tmp_path / "one.parquet", tmp_path / "other.parquet"
+    written(one, log(Win=[0] * 6, conversions=[9] * 6))
+    written(other, log(week=[1] * 6, Win=[0] * 6, note=["mine"] * 6))
+    said = import_logs([one, other], tmp_path / "data")
+    assert said[0] == ("columns not read, since none of these is known: Win, conversions, note")
+    assert len(said) == 2
 
 
 def test_several_faults_are_told_at_once(tmp_path):
@@ -221,6 +372,18 @@ def test_auctionnet_is_paid_for_what_was_shown(tmp_path):
         import_logs([written(tmp_path / "old.parquet", unsaid)], tmp_path / "two", "auctionnet")
 
 
+def test_auctionnet_bids_of_a_tick_differ(tmp_path):
+    """Its one win costs 3, more than the mean bid of 2.4: that is possible. Flags may be True."""
+    changes = {"xi": [False, True, False], "isExposed": [0, 1, 0], "cost": [0.0, 3.0, 0.0]}
+    path = written(tmp_path / "period-7.parquet", auctionnet(**changes))
+    import_logs([path], tmp_path / "data", "auctionnet")
+    rows = read_table(tmp_path / "data" / rows_file(0, 0, 0), "rows")
+    assert rows["win"].tolist() == [1, 0]
+    path = written(tmp_path / "odd.parquet", auctionnet(bid=[True] * 3))
+    with pytest.raises(ValueError, match=r"bid is not a number in 3 of 3 rows \(row 1: 'True'"):
+        import_logs([path], tmp_path / "two", "auctionnet")
+
+
 def test_auctionnet_days_end_with_the_budget(tmp_path):
     """Ticks after it have no bid; one that is the last of a day and was bid in stays."""
     changes = {"bid": [1.2, 3.6, 0.0], "isEnd": [0, 1, 1]}
@@ -259,6 +422,25 @@ def test_auctionnet_rows_and_ticks_are_named(tmp_path):
     told = r"pay is more than the budget.*\(period 7, advertiser 4, tick 3: '2010.8'"
     with pytest.raises(ValueError, match=told):
         import_logs([dear], tmp_path / "data", "auctionnet")
+
+
+def test_auctionnet_ticks_of_two_files_are_refused(tmp_path):
+    """A copy of a file would count twice, even where its budget or its category was changed."""
+    one, copy = tmp_path / "period-7.parquet", tmp_path / "period-7 (1).parquet"
+    written(one, auctionnet())
+    for changes in ({}, {"budget": [2500.0] * 3}):
+        written(copy, auctionnet(**changes))
+        told = (
+            rf"^{re.escape(f'{one} and {copy}')} both have rows of period 7, advertiser 4, tick 3"
+            r", and of 1 more; .* twice\. .* Nothing was written$"
+        )
+        with pytest.raises(ValueError, match=told):
+            import_logs([one, copy], tmp_path / "data", "auctionnet")
+    assert not (tmp_path / "data").exists()
+    written(copy, auctionnet(timeStepIndex=[5, 5, 6]))  # another part of the same day
+    import_logs([one, copy], tmp_path / "data", "auctionnet")
+    rows = read_table(tmp_path / "data" / rows_file(0, 0, 0), "rows")
+    np.testing.assert_allclose(rows["pay"], [2.0, 0.0, 2.0, 0.0])
 
 
 def test_auctionnet_without_its_columns_is_refused(tmp_path):
