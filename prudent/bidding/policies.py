@@ -180,6 +180,16 @@ def checked_number(description: str, rule: str, number: str) -> float:
     return value
 
 
+def rule_numbers(description: str) -> list[float]:
+    """What decides how a rule bids and its description does not say."""
+    match description.partition(":")[0]:
+        case "incumbent":
+            return [INCUMBENT_LEVEL, *INCUMBENT_BOUNDS, INCUMBENT_NOISE]
+        case "feedback":
+            return [*FEEDBACK_BOUNDS]
+    return []
+
+
 def check_sizes(path: Path, policy: ExportedPolicy) -> None:
     observation, action = policy.spaces.observation_shape, policy.spaces.action_shape
     if observation != (OBSERVATION_SIZE,) or action != (1,):
