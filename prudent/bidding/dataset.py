@@ -47,6 +47,7 @@ from prudent.bidding.schema import (
 from prudent.bidding.shards import read_table
 from prudent.constraints import FORMS
 from prudent.files import checksum, replacing, to_json, write_all, write_atomically
+from prudent.settings import Positive, check
 
 PACKED = np.dtype(
     [
@@ -199,9 +200,12 @@ class Learning:
     many, the same for every advertiser: what one earns does not drown what another does.
     """
 
-    budget_units: float = 10.0
+    budget_units: Positive = 10.0
     step_cost: StepCost = FORMS["deficit"].step_cost
     gmv: GMVLabel = "realised"
+
+    def __post_init__(self) -> None:
+        check(self)
 
 
 class LoggedWeek:

@@ -364,6 +364,20 @@ def test_costs_follow_the_form(written):
     assert deficit(10.0, 50.0, 4.0, 100.0) == pytest.approx(-10 / 400)  # ROI 5, target 4: met
 
 
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"gmv": "Calibrated"}, "gmv is 'Calibrated'; it must be one of realised, calibrated"),
+        ({"budget_units": -10}, "budget_units is -10; it must be a number above 0"),
+        ({"budget_units": np.nan}, "budget_units is nan; it must be a number above 0"),
+        ({"step_cost": "deficit"}, "step_cost is 'deficit'; it must be a function"),
+    ],
+)
+def test_labels_that_cannot_be_are_refused(given, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        Learning(**given)
+
+
 def test_the_rate_of_sampling_stands_beside_its_limit(written):
     from prudent.bidding.sampling import sampling_rate
 
