@@ -228,8 +228,34 @@ def test_own_history_is_of_the_arm_named(written):
         [shift + np.arange(*days) for shift, days in zip(pool.shift, spans, strict=True)]
     )
     assert set(rows[1]["arm"][index]) == {0}
-    with pytest.raises(ValueError, match="no row of weeks"):
-        HistoricalDataset(folder, [1], arms={1: [7]})
+
+
+@pytest.mark.parametrize(
+    ("arms", "complaint"),
+    [
+        ({1: [99]}, "no row of week 1 is of arm 99"),
+        ({0: [0], 1: [1, 7]}, "no row of week 1 is of arm 7"),
+        ({1: []}, r"no row of week 1 is of arm \[\]"),
+        ({7: [0]}, r"arms of week 7 are named, which is none of \[0, 1\]"),
+    ],
+)
+def test_arms_that_are_not_there_are_refused(written, arms, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        HistoricalDataset(written[0], [0, 1], arms=arms)
+
+
+def test_weeks_stand_in_the_order_of_time_however_they_are_named(written):
+    one, other = (HistoricalDataset(written[0], weeks) for weeks in ([0, 1], [1, 0]))
+    assert [week.week for week in other.weeks] == [0, 1]
+    assert np.array_equal(one.scale().mean, other.scale().mean)
+    assert np.array_equal(one.mean_day_cost(40), other.mean_day_cost(40), equal_nan=True)
+
+
+@pytest.mark.parametrize(("updates", "batch"), [(0, 4), (2, 0), (-1, 4)])
+def test_a_draw_of_nothing_is_refused(written, updates, batch):
+    history = HistoricalDataset(written[0], [0])
+    with pytest.raises(ValueError, match=f"{updates} updates with {batch} rows each; at least 1"):
+        history.draw(updates, batch, np.random.default_rng(0))
 
 
 def test_several_weeks_are_put_together_in_the_order_drawn(written):
