@@ -554,6 +554,16 @@ class HistoricalDataset:
         total = np.bincount(slot, cost, minlength=slots)
         return np.divide(total, days, out=np.full(slots, np.nan), where=days > 0)
 
+    def newcomers(self, slots: int) -> np.ndarray:
+        """bool[slots], whether the newest week's advertiser took the place of another since the
+        week before, of those that are here.
+        """
+        before, now = np.zeros((2, slots), np.int64)
+        if len(self.weeks) > 1:
+            for adv, week in zip((before, now), self.weeks[-2:], strict=True):
+                adv[week.advertisers["slot"]] = week.advertisers["adv"]
+        return before != now
+
     def scale(self, rows: int = SCALE_ROWS, seed: int = 0) -> "Scale":
         """Mean and deviation of observations in the first week, which stay for all later ones."""
         week = self.weeks[0]
