@@ -415,8 +415,13 @@ def test_a_week_repeated_for_the_bench_is_the_same_week_again(written, tmp_path)
     from prudent.bidding.sampling import enlarged
 
     once = HistoricalDataset(written[0], [0])
-    many = enlarged(HistoricalDataset(written[0], [0]), tmp_path / "rows", 2 * len(once) + 1)
+    many = enlarged(HistoricalDataset(written[0], [0]), tmp_path / "rows", 81)
     assert len(many) == 3 * len(once)
+    (small,), (large,) = once.weeks, many.weeks
+    # Each time in other places of tables as large as those of so many advertisers.
+    assert len(np.unique(large.rows["place"])) == 3 * len(np.unique(small.rows["place"]))
+    assert len(large.facts) == len(large.advertisers["slot"]) == large.earlier.shape[1] == 120
+    assert np.array_equal(large.rows["place"][large.segments.start], large.segments.place)
     index = np.arange(5) + len(once)
     one, other = (h.read(h.weeks[0], i) for h, i in ((once, np.arange(5)), (many, index)))
     assert np.array_equal(one.observation, other.observation)
