@@ -250,7 +250,7 @@ def take_lock(folder: Path) -> Lock:
             os.close(descriptor)
             if isinstance(error, BlockingIOError):
                 raise FolderInUse(
-                    f"{folder}: another process is training into this folder; "
+                    f"{folder}: another process is writing into this folder; "
                     "wait for it to end or choose another with --out"
                 ) from None
             raise

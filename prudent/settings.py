@@ -7,7 +7,7 @@ from Python or from a run's own record.
 
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
@@ -98,6 +98,14 @@ def checked(settings: Settings, **values: Any) -> Settings:
     return replace(settings, **sound)  # type: ignore[type-var]
 
 
+def check(settings: Any) -> None:
+    """Hold the values of a class that no command line has against its fields, as it is made."""
+    for name, hint in type_hints(type(settings), include_extras=True).items():
+        value = getattr(settings, name)
+        if _match(value, hint) is _WRONG:
+            raise ValueError(f"{name} is {value!r}; it must be {_describe(hint)}")
+
+
 def conform(name: str, value: Any, hint: Any) -> Any:
     """The value as its field stores it, or an error that names option, value and range.
 
@@ -131,6 +139,8 @@ def _match(value: Any, hint: Any) -> Any:
             return _WRONG
         items = tuple(_match(*pair) for pair in zip(value, hints, strict=True))
         return _WRONG if any(item is _WRONG for item in items) else items
+    if origin is Callable:
+        return value if callable(value) else _WRONG
     return _match_plain(value, hint)
 
 
@@ -168,4 +178,6 @@ def _describe(hint: Any) -> str:
         return f"a list, each item {_describe(parts[0])}"
     if origin is tuple:
         return f"{len(parts)} items: {', '.join(map(_describe, parts))}"
+    if origin is Callable:
+        return "a function"
     return NAMES.get(hint, getattr(hint, "__name__", str(hint)))

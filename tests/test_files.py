@@ -497,7 +497,7 @@ def test_the_second_of_two_processes_changes_nothing(tmp_path):
             assert first.stdout.readline() == state
             second = subprocess.run(words, input="\n\n", capture_output=True, text=True)
             assert "FolderInUse" in second.stderr
-            assert "another process is training into this folder" in second.stderr
+            assert "another process is writing into this folder" in second.stderr
             assert content_of(folder) == {".lock": b"", **files}
             first.stdin.write("\n")
             first.stdin.flush()

@@ -151,7 +151,7 @@ def test_the_second_of_two_trainings_changes_nothing(tmp_path):
             assert first.poll() is None
             time.sleep(0.05)
         record = (folder / "run.json").read_bytes()
-        with pytest.raises(RuntimeError, match="another process is training into this folder"):
+        with pytest.raises(RuntimeError, match="another process is writing into this folder"):
             train(folder, convexity=4.0)
         assert (folder / "run.json").read_bytes() == record
     finally:

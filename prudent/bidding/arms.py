@@ -26,7 +26,7 @@ from prudent.configs import OnPolicySchedule, Run
 from prudent.constraints import FORMS
 from prudent.exported import EXPLORATIONS
 from prudent.files import checksum, only_writer, to_json, write_atomically
-from prudent.pieces.multipliers import measured
+from prudent.pieces.multipliers import measured, renewed
 from prudent.pieces.networks import Trained, adam, descend, start
 from prudent.pieces.on_policy_actor_critic import make_parts
 from prudent.pieces.types import (
@@ -330,7 +330,8 @@ def learn_from_rows(
     learner = compiled(algorithm, plan.seed, lambda data: data, example)
     progress = restore(folder, plan, name, week, learner)
     if progress.week < week and plan.multiplier_scope == "advertiser":
-        progress = progress._replace(state=answered(plan, folder, name, week, progress.state))
+        state = answered(plan, folder, name, week, progress.state, built.run.config)
+        progress = progress._replace(state=state)
     progress = fresh_week(plan, name, week, progress)
     began = saved = perf_counter()
     before = progress.seconds
@@ -357,13 +358,16 @@ def learn_from_rows(
     return Learned(progress, dict(zip(learner.metric_names, means.tolist(), strict=True)))
 
 
-def answered(plan: Plan, folder: Path, name: str, week: int, state: Any) -> Any:
+def answered(plan: Plan, folder: Path, name: str, week: int, state: Any, config: Any) -> Any:
     """The state with every advertiser's multiplier moved by what its last week showed: its days
-    under this algorithm's policy, in the first week those of the incumbent.
+    under this algorithm's policy, in the first week those of the incumbent. Who came in that week
+    begins where all began.
     """
-    own = replace(plan, history="own")
-    cost = history_of(own, folder, name, week).mean_day_cost(plan.owners())
-    moved = measured(state.multiplier, jnp.asarray(cost - plan.bound()), plan.advertiser_rate)
+    history = history_of(replace(plan, history="own"), folder, name, week)
+    changed = jnp.asarray(history.newcomers(plan.owners()))
+    begun = renewed(state.multiplier, changed, config.initial_multiplier)
+    cost = history.mean_day_cost(plan.owners())
+    moved = measured(begun, jnp.asarray(cost - plan.bound()), plan.advertiser_rate)
     return state._replace(multiplier=moved)
 
 

@@ -27,15 +27,16 @@ from prudent.bidding.population import MEANS, make_week
 from prudent.bidding.sampling import measure_sampling
 from prudent.bidding.schema import OBSERVATION_SIZE, USER_SIZE
 from prudent.bidding.simulate import Task, make_order, run_task, simulate_week
-from prudent.bidding.world import CONTEXT, World, preset, stream
+from prudent.bidding.world import CONTEXT, PAPER, World, preset, stream
 from prudent.exported import write_exported
-from prudent.files import to_json, write_atomically
+from prudent.files import to_json, write_atomically, writing
 from prudent.options import read
 from prudent.settings import Count
 from prudent.tasks.adapter import AdaptedEnv, describe_spaces
 
 WEEK_ROWS = 51_200_000
-SAMPLED_ROWS = WEEK_ROWS  # of the file from which minibatches are drawn
+FOUR_WEEKS = 4 * WEEK_ROWS
+SAMPLED_ADVERTISERS = PAPER.advertisers  # of the week from which minibatches are drawn
 HIDDEN = 256
 ENVIRONMENTS = 4096
 # What issue and specification ask of two cores.
@@ -43,6 +44,9 @@ GOALS = {
     "rule_week_seconds": 130.0,
     "actor_week_seconds": 210.0,
     "bytes_per_row": 22.0,
+    "four_weeks_seconds": 900.0,
+    "four_weeks_bytes": 5e9,
+    "four_weeks_cache_bytes": 9e9,
     "worker_bytes": 1e9,
     "environment_steps_per_second": 200_000.0,
 }
@@ -76,11 +80,16 @@ def main(arguments: list[str]) -> None:
         if options.full:
             weeks = {"rule": options.weeks, "actor": 1}
             results["full"] = [
-                measure_weeks(world, folder / f"full-{name}", policy, processes, weeks[name])
+                beside_limit(
+                    measure_weeks(world, folder / f"full-{name}", policy, processes, weeks[name]),
+                    least_seconds(limits, name) / processes,
+                )
                 for name, policy in parts.items()
             ]
         # Last: a worker's greatest memory counts what this process holds when it starts one.
-        results["sampling"] = measure_sampling(folder, SAMPLED_ROWS)
+        results["sampling"] = measure_sampling(folder, SAMPLED_ADVERTISERS)
+        per_row = results["sampling"]["cache_bytes_per_row"]
+        results["four_weeks_cache_bytes"] = FOUR_WEEKS * per_row
     if options.json:
         print(to_json(results, indent=2))
     else:
@@ -89,7 +98,8 @@ def main(arguments: list[str]) -> None:
 
 @contextmanager
 def scratch(folder: Path | None) -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix="bidding-bench-", dir=folder))
+    with writing(folder or Path(tempfile.gettempdir())):
+        path = Path(tempfile.mkdtemp(prefix="bidding-bench-", dir=folder))
     try:
         yield path
     finally:
@@ -170,13 +180,18 @@ def measure_limits(world: World, task: dict[str, float], folder: Path) -> dict[s
     }
 
 
+def least_seconds(limits: dict[str, float], name: str) -> float:
+    """That a row of the rule or of the actor takes a core."""
+    needed = limits["random_seconds_per_row"] + limits["write_seconds_per_row"]
+    return needed + (limits["product_seconds_per_row"] if name == "actor" else 0.0)
+
+
 def summary(
     tasks: dict[str, dict[str, float]], limits: dict[str, float], memory: int, processes: int
 ) -> dict[str, Any]:
-    needed = limits["random_seconds_per_row"] + limits["write_seconds_per_row"]
     results: dict[str, Any] = {"limits": limits, "processes": processes, "goals": GOALS}
     for name, task in tasks.items():
-        limit = needed + (limits["product_seconds_per_row"] if name == "actor" else 0.0)
+        limit = least_seconds(limits, name)
         per_row = task["seconds"] / task["rows"]
         results[name] = {
             **task,
@@ -214,7 +229,8 @@ def measure_weeks(
         manifest = simulate_week(order, make_engine("local", processes))
         rows, row_bytes = rows + manifest["rows"], row_bytes + manifest["row_bytes"]
     seconds = time.perf_counter() - began
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    # One process is this one; see `engines.make_engine`.
+    workers = resource.RUSAGE_CHILDREN if processes > 1 else resource.RUSAGE_SELF
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     shutil.rmtree(folder)
     return {
@@ -224,11 +240,18 @@ def measure_weeks(
         "clock_seconds": seconds,
         "processor_seconds": processor_seconds() - worked,
         "seconds_per_51_2_million": seconds * WEEK_ROWS / rows,
+        "four_weeks_seconds": seconds * FOUR_WEEKS / rows,
         "bytes_per_row": row_bytes / rows,
         "all_bytes": size,
-        "largest_worker_bytes": children.ru_maxrss * 1024,
+        "four_weeks_bytes": size * FOUR_WEEKS / rows,
+        "largest_worker_bytes": resource.getrusage(workers).ru_maxrss * 1024,
         "load_average": os.getloadavg()[0],
     }
+
+
+def beside_limit(found: dict[str, Any], seconds_per_row: float) -> dict[str, Any]:
+    least = found["rows"] * seconds_per_row
+    return {**found, "limit_seconds": least, "limit_ratio": least / found["clock_seconds"]}
 
 
 def processor_seconds() -> float:
@@ -245,21 +268,32 @@ def show(results: dict[str, Any]) -> None:
             f"{found['limit_ratio']:.2f} of the limit "
             f"({found['limit_rows_per_second'] / 1e6:.2f}); a week of 51.2 M rows in "
             f"{found['week_seconds']:.0f} s on {results['processes']} cores "
-            f"(goal {GOALS[f'{name}_week_seconds']:.0f}), {found['bytes_per_row']:.1f} bytes a row"
+            f"(goal {GOALS[f'{name}_week_seconds']:.0f}), {found['bytes_per_row']:.1f} bytes a row "
+            f"(goal {GOALS['bytes_per_row']:.0f})"
         )
     found = results["environment"]
     print(
-        f"vector environment: {found['steps_per_second']:,.0f} steps/s, "
-        f"{found['limit_ratio']:.2f} of the limit; {results['worker_bytes'] / 1e6:.0f} MB"
+        f"vector environment: {found['steps_per_second']:,.0f} steps/s (goal "
+        f"{GOALS['environment_steps_per_second']:,.0f}), {found['limit_ratio']:.2f} of the limit; "
+        f"{results['worker_bytes'] / 1e6:.0f} MB (goal {GOALS['worker_bytes'] / 1e6:.0f})"
     )
     found = results["sampling"]
     print(
         f"sampling: {found['transitions_per_second'] / 1e6:.2f} M transitions/s a core (goal "
-        f"{found['goal'] / 1e6:.0f}), {found['limit_ratio']:.2f} of copying the rows"
+        f"{found['goal'] / 1e6:.0f}), {found['limit_ratio']:.2f} of copying the rows; a cache of "
+        f"four weeks has {results['four_weeks_cache_bytes'] / 1e9:.1f} GB "
+        f"(goal {GOALS['four_weeks_cache_bytes'] / 1e9:.0f})"
     )
-    for found in results.get("full", ()):
+    for name, found in zip(("rule", "actor"), results.get("full", ()), strict=False):
         print(
             f"{found['policy']}: {found['weeks']} week(s), {found['rows']:,} rows in "
-            f"{found['clock_seconds']:.0f} s by the clock and {found['processor_seconds']:.0f} s "
-            f"of the processors, {found['all_bytes'] / 1e9:.2f} GB"
+            f"{found['clock_seconds']:.0f} s by the clock, {found['limit_ratio']:.2f} of the limit "
+            f"({found['limit_seconds']:.0f}), and {found['processor_seconds']:.0f} s of the "
+            f"processors; 51.2 M rows in {found['seconds_per_51_2_million']:.0f} s "
+            f"(goal {GOALS[f'{name}_week_seconds']:.0f}), four such weeks in "
+            f"{found['four_weeks_seconds']:.0f} s (goal {GOALS['four_weeks_seconds']:.0f}) and "
+            f"{found['four_weeks_bytes'] / 1e9:.2f} GB "
+            f"(goal {GOALS['four_weeks_bytes'] / 1e9:.0f}); a worker held "
+            f"{found['largest_worker_bytes'] / 1e6:.0f} MB "
+            f"(goal {GOALS['worker_bytes'] / 1e6:.0f})"
         )

@@ -47,6 +47,7 @@ from prudent.bidding.schema import (
 from prudent.bidding.shards import read_table
 from prudent.constraints import FORMS
 from prudent.files import checksum, replacing, to_json, write_all, write_atomically, writing
+from prudent.settings import Positive, check
 
 PACKED = np.dtype(
     [
@@ -200,9 +201,12 @@ class Learning:
     many, the same for every advertiser: what one earns does not drown what another does.
     """
 
-    budget_units: float = 10.0
+    budget_units: Positive = 10.0
     step_cost: StepCost = FORMS["deficit"].step_cost
     gmv: GMVLabel = "realised"
+
+    def __post_init__(self) -> None:
+        check(self)
 
 
 class LoggedWeek:
@@ -376,7 +380,7 @@ def half_life_of(strategy: str) -> float | None:
 
 
 class HistoricalDataset:
-    """Logged weeks of a data set, to be sampled from.
+    """Logged weeks of a data set, to be sampled from, in the order of time.
 
     `arms` names, for a week, the arms whose rows may be drawn; without a name all are.
     """
@@ -394,7 +398,10 @@ class HistoricalDataset:
         folder = Path(cache) if cache else data / "cache"
         if not weeks or len(set(weeks)) < len(weeks):
             raise ValueError(f"weeks {list(weeks)}: at least one is needed, and each once")
-        self.weeks = [LoggedWeek(data, week, folder) for week in weeks]
+        others = sorted((arms or {}).keys() - set(weeks))
+        if others:
+            raise ValueError(f"arms of week {others[0]} are named, which is none of {list(weeks)}")
+        self.weeks = [LoggedWeek(data, week, folder) for week in sorted(weeks)]
         self.learning = learning or Learning()
         if self.learning.gmv == "calibrated":
             check_first_price(data)
@@ -402,12 +409,16 @@ class HistoricalDataset:
         self.chosen = [self._eligible(week, arms or {}) for week in self.weeks]
         self._pools: dict[str, Pool] = {}
         if not len(self):
-            raise ValueError(f"{data}: no row of weeks {list(weeks)} is of the arms named")
+            raise ValueError(f"{data}: weeks {list(weeks)} have no row")
 
     def _eligible(self, week: LoggedWeek, arms: Mapping[int, Sequence[int]]) -> np.ndarray:
         if week.week not in arms:
             return np.arange(len(week.segments.start))
-        return np.flatnonzero(np.isin(week.segments.arm, list(arms[week.week])))
+        named = list(arms[week.week])
+        lost = sorted(set(named) - set(week.segments.arm.tolist()))
+        if lost or not named:
+            raise ValueError(f"no row of week {week.week} is of arm {lost[0] if lost else named}")
+        return np.flatnonzero(np.isin(week.segments.arm, named))
 
     def __len__(self) -> int:
         """Rows that may be drawn."""
@@ -420,6 +431,8 @@ class HistoricalDataset:
         self, updates: int, batch: int, rng: np.random.Generator, strategy: str = "uniform"
     ) -> Drawn:
         """[updates, batch] rows, drawn with replacement."""
+        if min(updates, batch) < 1:
+            raise ValueError(f"{updates} updates with {batch} rows each; at least 1 of 1 is needed")
         pool = self._pool(strategy)
         count = updates * batch
         group = np.zeros(count, np.intp)
@@ -541,6 +554,16 @@ class HistoricalDataset:
         days = np.bincount(slot, minlength=slots)
         total = np.bincount(slot, cost, minlength=slots)
         return np.divide(total, days, out=np.full(slots, np.nan), where=days > 0)
+
+    def newcomers(self, slots: int) -> np.ndarray:
+        """bool[slots], whether the newest week's advertiser took the place of another since the
+        week before, of those that are here.
+        """
+        before, now = np.zeros((2, slots), np.int64)
+        if len(self.weeks) > 1:
+            for adv, week in zip((before, now), self.weeks[-2:], strict=True):
+                adv[week.advertisers["slot"]] = week.advertisers["adv"]
+        return before != now
 
     def scale(self, rows: int = SCALE_ROWS, seed: int = 0) -> "Scale":
         """Mean and deviation of observations in the first week, which stay for all later ones."""

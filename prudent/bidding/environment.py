@@ -151,6 +151,15 @@ def checked_week(week: int) -> int:
     return int(week)
 
 
+def checked_k(action: np.ndarray, count: int) -> np.ndarray:
+    """[N]. What is no number would be told of far from here, by the dice of the market."""
+    k = np.asarray(action, np.float32).reshape(count)
+    if not np.isfinite(k).all():
+        at = np.flatnonzero(~np.isfinite(k))[0]
+        raise ValueError(f"the action is {k[at]} in environment {at}; k must be a finite number")
+    return k
+
+
 def check_begun(days: Days) -> None:
     if not days.volume.all():
         raise ResetNeeded("no day has begun; call reset() before step()")
@@ -191,7 +200,7 @@ class OCPMEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         check_begun(self._days)
-        k = np.asarray(action, np.float32).reshape(1)
+        k = checked_k(action, 1)
         step = bid(self.week, self._days, k, self.cost, self.np_random)
         infos = report(self._days, step)
         self._days = arrive(self.week, self._days, self.np_random)
@@ -239,7 +248,7 @@ class OCPMVectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         self, actions: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         check_begun(self._days)
-        k = np.asarray(actions, np.float32).reshape(self.num_envs)
+        k = checked_k(actions, self.num_envs)
         step = bid(self.week, self._days, k, self.cost, self.np_random)
         infos = report(self._days, step)
         reward, terminated = step.reward, step.terminated

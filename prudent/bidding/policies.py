@@ -80,6 +80,7 @@ class Network(NamedTuple):
 
     policy: ExportedPolicy
     greedy: bool
+    path: Path  # for messages
     needs: frozenset[str] = frozenset({"observations"})
 
     def act(self, view: View, generator: np.random.Generator) -> np.ndarray:
@@ -93,7 +94,10 @@ class Network(NamedTuple):
                 parts.append(self.policy(observations))
             else:
                 parts.append(sampled(self.policy, observations, noise[part]))
-        return np.concatenate(parts)[:, 0]
+        k = np.concatenate(parts)[:, 0]
+        if not np.isfinite(k).all():
+            raise ValueError(f"{self.path}: the policy's k is {k[~np.isfinite(k)][0]}")
+        return k
 
 
 def sampled(policy: ExportedPolicy, observations: np.ndarray, noise: np.ndarray) -> np.ndarray:
@@ -158,13 +162,17 @@ def make_policy(description: str) -> Policy:
             f"{', '.join(f'{name}:NUMBER' for name in RULES)}, or a file by `prudent export`"
         )
     policy = load_exported(path)
-    check_sizes(path, policy)
+    check_spaces(path, policy)
     greedy = description.endswith(GREEDY)
     if policy.exploration is None and not greedy:
         raise ValueError(f"{path}: an ONNX file acts greedily only; give {path}{GREEDY}")
     if not greedy and explores(policy) not in EXPLORATIONS:
         raise ValueError(f"{path} does not say how its policy explores; give {path}{GREEDY}")
-    return Network(policy, greedy)
+    network = Network(policy, greedy, path)
+    # Weights that are no numbers show at any observation: now, not amid a simulation.
+    nothing = np.zeros((1, OBSERVATION_SIZE), np.float32)
+    network.act(View(1, observations=nothing), np.random.default_rng(0))
+    return network
 
 
 def checked_number(description: str, rule: str, number: str) -> float:
@@ -180,12 +188,32 @@ def checked_number(description: str, rule: str, number: str) -> float:
     return value
 
 
-def check_sizes(path: Path, policy: ExportedPolicy) -> None:
+def rule_numbers(description: str) -> list[float]:
+    """What decides how a rule bids and its description does not say."""
+    match description.partition(":")[0]:
+        case "incumbent":
+            return [INCUMBENT_LEVEL, *INCUMBENT_BOUNDS, INCUMBENT_NOISE]
+        case "feedback":
+            return [*FEEDBACK_BOUNDS]
+    return []
+
+
+def check_spaces(path: Path, policy: ExportedPolicy) -> None:
     observation, action = policy.spaces.observation_shape, policy.spaces.action_shape
     if observation != (OBSERVATION_SIZE,) or action != (1,):
         raise ValueError(
             f"{path}: a policy for observations {observation} and actions {action}; bidding has "
             f"({OBSERVATION_SIZE},) and (1,): train it on a task named bidding-..."
+        )
+    bounds = policy.spaces.action_bounds
+    if bounds is None and policy.exploration is not None:  # of a run that recorded no spaces
+        centre, scale = policy.exploration.centre, policy.exploration.scale
+        bounds = (centre - scale, centre + scale)
+    if bounds is not None and not np.allclose(np.ravel(bounds), (K_LOW, K_HIGH)):
+        low, high = np.ravel(bounds)
+        raise ValueError(
+            f"{path}: a policy for actions from {low:g} to {high:g}; bidding has k from {K_LOW:g} "
+            f"to {K_HIGH:g}: train it on a task named bidding-..."
         )
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from prudent.bidding.dataset import PACKED, HistoricalDataset, Segments
+from prudent.bidding.dataset import PACKED, HistoricalDataset, Segments, build_cache
 from prudent.bidding.engines import make_engine
 from prudent.bidding.simulate import make_order, simulate_week
 from prudent.bidding.world import preset
@@ -55,14 +55,20 @@ def per_second(work: Callable[[], None], seconds: float) -> float:
     return UPDATES * BATCH / best
 
 
-def measure_sampling(folder: Path, rows: int) -> dict[str, float]:
+def measure_sampling(folder: Path, advertisers: int) -> dict[str, float]:
     """For `prudent bidding bench`: a small world's week, repeated to the size of a full one."""
-    order = make_order(folder / "sampled", preset("smoke"), 0, 0, ["incumbent"], oracle_rows=False)
+    data = folder / "sampled"
+    order = make_order(data, preset("smoke"), 0, 0, ["incumbent"], oracle_rows=False)
     simulate_week(order, make_engine("local", 1))
-    history = enlarged(HistoricalDataset(folder / "sampled", [0]), folder / "rows", rows)
+    cache = build_cache(data, 0, data / "cache")
+    history = HistoricalDataset(data, [0])
+    bytes_per_row = cache.stat().st_size / len(history)
+    history = enlarged(history, folder / "rows", advertisers)
     rate = sampling_rate(history)
     return {
         "rows": len(history),
+        "advertisers": len(history.weeks[0].facts),
+        "cache_bytes_per_row": bytes_per_row,
         "transitions_per_second": rate.transitions,
         "limit_transitions_per_second": rate.limit,
         "limit_ratio": rate.ratio,
@@ -70,18 +76,27 @@ def measure_sampling(folder: Path, rows: int) -> dict[str, float]:
     }
 
 
-def enlarged(history: HistoricalDataset, path: Path, rows: int) -> HistoricalDataset:
-    """The same with its only week repeated behind itself in a file, to at least so many rows."""
+def enlarged(history: HistoricalDataset, path: Path, advertisers: int) -> HistoricalDataset:
+    """The same with its only week repeated behind itself in a file, each time with places of its
+    own in the tables, for at least so many advertisers. Those of a small world alone would stay in
+    the processor's cache, and draws would be quicker than from a full week.
+    """
     (week,) = history.weeks
-    times = -(-rows // len(week.rows))
-    content = week.rows.tobytes()
+    count, days = len(week.facts), len(week.segments.start)
+    times = -(-advertisers // count)
+    rows = week.rows.copy()
     with path.open("wb") as file:
         for _ in range(times):
-            file.write(content)
+            file.write(rows.tobytes())
+            rows["place"] += count
         file.write(bytes(PACKED.itemsize))
-    shift = np.repeat(np.arange(times) * len(week.rows), len(week.segments.start))
     segments = Segments(*(np.tile(column, times) for column in week.segments))
-    week.segments = segments._replace(start=segments.start + shift)
+    repeat = np.repeat(np.arange(times), days)
+    week.segments = segments._replace(
+        start=segments.start + repeat * len(rows), place=segments.place + repeat * count
+    )
     week.map_rows(path)
-    history.chosen = [np.arange(len(shift))]
+    week.facts, week.earlier = np.tile(week.facts, (times, 1)), np.tile(week.earlier, (1, times, 1))
+    week.advertisers = {name: np.tile(column, times) for name, column in week.advertisers.items()}
+    history.chosen = [np.arange(len(repeat))]
     return history

@@ -21,7 +21,7 @@ from prudent.bidding.assignment import Assignment, assign, volume_deciles
 from prudent.bidding.day import Known, Plan, next_known, nothing_known, simulate_day
 from prudent.bidding.manifest import DamagedWeek, read_manifest, shards_of
 from prudent.bidding.observation import DECAY
-from prudent.bidding.policies import GREEDY, make_policy, network_file
+from prudent.bidding.policies import GREEDY, make_policy, network_file, rule_numbers
 from prudent.bidding.population import Week, make_week
 from prudent.bidding.schema import DAYS, MANIFEST, WORLD, Policy
 from prudent.bidding.shards import Written, read_note, read_table, write_table
@@ -74,17 +74,20 @@ def task_key(task: Task) -> str:
         "world": world_hash(order.world),
         "seed": order.seed,
         "place": [order.week, task.day, task.block],
-        "policies": [
-            sha + description[description.find(GREEDY) :] * (GREEDY in description)
-            if sha
-            else description
-            for description, sha in zip(order.policies, order.checksums, strict=True)
-        ],
+        "policies": list(map(policy_key, order.policies, order.checksums)),
         "assignment": order.assignment,
         "oracle_rows": order.oracle_rows,
         "carried": order.carried,
     }
     return checksum(canonical_json(fields))
+
+
+def policy_key(description: str, sha: str | None) -> str | list[Any]:
+    """Names all that a policy is, which for a rule is more than its description."""
+    if sha:
+        return sha + description[description.find(GREEDY) :] * (GREEDY in description)
+    numbers = rule_numbers(description)
+    return [description, *numbers] if numbers else description
 
 
 def run_task(task: Task) -> Finished:
@@ -123,8 +126,8 @@ def finished(task: Task) -> Finished | None:
         return None
     if note.get("task") != task_key(task):
         raise ValueError(
-            f"{folder / ledger_path} belongs to another simulation (other policies, seed, world or "
-            "week before); choose another folder with --out"
+            f"{folder / ledger_path} belongs to another simulation ({difference(task, note)}); "
+            "choose another folder with --out"
         )
     rows, oracle = Written(*note["rows"]), tuple(Written(*each) for each in note["oracle"])
     paths = [rows_path, schema.oracle_file(ledger_path), schema.oracle_file(rows_path)]
@@ -137,6 +140,16 @@ def finished(task: Task) -> Finished | None:
     if vouched_ledger(task) not in (None, ledger.sha256):
         return None
     return Finished(task, rows, ledger, oracle, skipped=True)
+
+
+def difference(task: Task, note: dict[str, Any]) -> str:
+    """Between a task and one that left another note in its place."""
+    order = task.order
+    other = task._replace(order=order._replace(oracle_rows=not order.oracle_rows))
+    if note.get("task") == task_key(other):
+        how = "--no-oracle-rows" if order.oracle_rows else "--oracle-rows"
+        return f"written with {how}"
+    return "other policies, numbers of a rule, seed, world or week before"
 
 
 def vouched_ledger(task: Task) -> str | None:

@@ -1,82 +1,106 @@
 """The numbers of a simulated world, its presets, and the seeds of everything random in it."""
 
 from dataclasses import asdict, dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
 from prudent.files import canonical_json, checksum
+from prudent.settings import (
+    Count,
+    CountOrZero,
+    Finite,
+    NotNegative,
+    Positive,
+    PositiveShare,
+    Range,
+    Share,
+    check,
+)
 
 Price = Literal["first", "second"]
 MarketKind = Literal["exogenous", "meanfield", "explicit"]
+# What files have room for.
+Byte = Annotated[int, Range(1, 2**8)]
+Short = Annotated[int, Range(1, 2**16 - 1)]
+Spreads = tuple[NotNegative, NotNegative, NotNegative]
 
 
 @dataclass(frozen=True)
 class World:
     """Everything that decides a world but its seed. Standard deviations end in `_sd`."""
 
-    advertisers: int = 47_244
+    advertisers: Count = 47_244
     # Blocks have random numbers of their own, so this is part of what the data is.
-    block_size: int = 11_811
-    requests_per_record: int = 128
+    block_size: Count = 11_811
+    requests_per_record: Short = 128
     # Planned records per advertiser and day. Those whose budget is spent bring fewer.
-    volume: float = 203.0
-    volume_sd: float = 1.0
-    least_volume: int = 8
-    most_volume: int = 1536
+    volume: Positive = 203.0
+    volume_sd: NotNegative = 1.0
+    least_volume: Count = 8
+    most_volume: Short = 1536
 
-    categories: int = 20
-    segments: int = 8
+    categories: Byte = 20
+    segments: Count = 8
     # log pCTR, log pCVR, log pGMV: means, and spreads by category, advertiser and request.
-    log_means: tuple[float, float, float] = (-3.3, -3.2, 4.1)
-    category_sds: tuple[float, float, float] = (0.5, 0.6, 0.6)
-    advertiser_sds: tuple[float, float, float] = (0.6, 0.7, 0.6)
-    request_sds: tuple[float, float, float] = (0.8, 0.7, 0.35)
-    segment_sd: float = 0.2  # of a segment's effect on pCTR and on pCVR
-    hour_sd: float = 0.1  # of an hour's
-    most_pctr: float = 0.5
-    most_pcvr: float = 0.6
-    log_roi_mean: float = 1.3
-    log_roi_sd: float = 0.5
-    log_roi_range: tuple[float, float] = (0.2, 2.7)
+    log_means: tuple[Finite, Finite, Finite] = (-3.3, -3.2, 4.1)
+    category_sds: Spreads = (0.5, 0.6, 0.6)
+    advertiser_sds: Spreads = (0.6, 0.7, 0.6)
+    request_sds: Spreads = (0.8, 0.7, 0.35)
+    segment_sd: NotNegative = 0.2  # of a segment's effect on pCTR and on pCVR
+    hour_sd: NotNegative = 0.1  # of an hour's
+    most_pctr: PositiveShare = 0.5
+    most_pcvr: PositiveShare = 0.6
+    log_roi_mean: Finite = 1.3
+    log_roi_sd: NotNegative = 0.5
+    log_roi_range: tuple[Finite, Finite] = (0.2, 2.7)
     # The budget is what would be spent at k = 1, times exp of this mean and spread.
-    log_budget_mean: float = -0.5
-    log_budget_sd: float = 0.5
+    log_budget_mean: Finite = -0.5
+    log_budget_sd: NotNegative = 0.5
 
     # log(true / predicted): lasting, by (category, segment), by (category, hour), by record.
-    bias_mean: float = -0.04
-    bias_sd: float = 0.20
-    segment_bias_sd: float = 0.20
-    hour_bias_sd: float = 0.10
-    record_bias_sd: float = 0.15
+    bias_mean: Finite = -0.04
+    bias_sd: NotNegative = 0.20
+    segment_bias_sd: NotNegative = 0.20
+    hour_bias_sd: NotNegative = 0.10
+    record_bias_sd: NotNegative = 0.15
 
     market: MarketKind = "exogenous"
     price: Price = "first"
-    reserve: float = 1e-5  # per request; bids below it win nothing
-    steepness: float = 2.2  # beta of the win curve
-    follows_value: float = 0.7  # rho: how much prices follow the true value of a request
-    price_level: float = 0.35  # log of the usual price over the usual fair bid
-    price_sd: float = 0.3  # of an advertiser's own price level
-    price_hour_sd: float = 0.05
-    feedback: float = 0.5  # eta of `meanfield`: prices against yesterday's mean k
-    rivals: int = 8  # of `explicit`: bidders for one request
-    slots: int = 3  # of `explicit`, with `exposure` each
-    exposure: tuple[float, ...] = (1.0, 0.8, 0.6)
+    reserve: NotNegative = 1e-5  # per request; bids below it win nothing
+    steepness: Positive = 2.2  # beta of the win curve
+    follows_value: Share = 0.7  # rho: how much prices follow the true value of a request
+    price_level: Finite = 0.35  # log of the usual price over the usual fair bid
+    price_sd: NotNegative = 0.3  # of an advertiser's own price level
+    price_hour_sd: NotNegative = 0.05
+    feedback: Finite = 0.5  # eta of `meanfield`: prices against yesterday's mean k
+    rivals: Count = 8  # of `explicit`: bidders for one request
+    slots: Count = 3  # of `explicit`, with `exposure` each
+    exposure: tuple[Share, ...] = (1.0, 0.8, 0.6)
 
-    gmv_shape: float = 3.0  # kappa: of the Gamma distribution of one order's value
-    spent_share: float = 0.999  # of the budget, at which a day ends
-    delay_hours: float = 0.0  # median time until GMV shows; 0: at once
-    late_share: float = 0.1  # of GMV that takes far longer
-    late_hours: float = 24.0  # its mean time
+    gmv_shape: Positive = 3.0  # kappa: of the Gamma distribution of one order's value
+    spent_share: PositiveShare = 0.999  # of the budget, at which a day ends
+    delay_hours: NotNegative = 0.0  # median time until GMV shows; 0: at once
+    late_share: Share = 0.1  # of GMV that takes far longer
+    late_hours: Positive = 24.0  # its mean time
 
     # Changes from week to week.
-    bias_drift: float = 0.08
-    segment_bias_drift: float = 0.05
-    price_drift: float = 0.10
-    churn: float = 0.03
-    resets: float = 0.05  # advertisers that change target and budget
-    reset_sd: float = 0.2
-    promotion_week: int | None = None  # of more conversions at higher prices
+    bias_drift: NotNegative = 0.08
+    segment_bias_drift: NotNegative = 0.05
+    price_drift: NotNegative = 0.10
+    churn: Share = 0.03
+    resets: Share = 0.05  # advertisers that change target and budget
+    reset_sd: NotNegative = 0.2
+    promotion_week: CountOrZero | None = None  # of more conversions at higher prices
+
+    def __post_init__(self) -> None:
+        check(self)
+        low, high = self.log_roi_range
+        if self.least_volume > self.most_volume or low > high:
+            raise ValueError(
+                f"volumes from {self.least_volume} to {self.most_volume}, log ROIs from {low} to "
+                f"{high}: the first must not be above the second"
+            )
 
     @property
     def blocks(self) -> int:

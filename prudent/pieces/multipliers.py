@@ -198,3 +198,10 @@ def measured(state: TableState, violation: jax.Array, rate: float) -> TableState
     violation = jnp.where(known, violation, state.violation).astype(state.violation.dtype)
     raised = jnp.clip(state.multiplier + rate * violation, 0.0, LARGEST)
     return TableState(jnp.where(known, raised, state.multiplier), violation)
+
+
+def renewed(state: TableState, changed: jax.Array, initial: float) -> TableState:
+    """As `table` begins where an owner gave its place to another, [owners]."""
+    return TableState(
+        jnp.where(changed, initial, state.multiplier), jnp.where(changed, 0.0, state.violation)
+    )

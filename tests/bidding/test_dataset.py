@@ -228,8 +228,34 @@ def test_own_history_is_of_the_arm_named(written):
         [shift + np.arange(*days) for shift, days in zip(pool.shift, spans, strict=True)]
     )
     assert set(rows[1]["arm"][index]) == {0}
-    with pytest.raises(ValueError, match="no row of weeks"):
-        HistoricalDataset(folder, [1], arms={1: [7]})
+
+
+@pytest.mark.parametrize(
+    ("arms", "complaint"),
+    [
+        ({1: [99]}, "no row of week 1 is of arm 99"),
+        ({0: [0], 1: [1, 7]}, "no row of week 1 is of arm 7"),
+        ({1: []}, r"no row of week 1 is of arm \[\]"),
+        ({7: [0]}, r"arms of week 7 are named, which is none of \[0, 1\]"),
+    ],
+)
+def test_arms_that_are_not_there_are_refused(written, arms, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        HistoricalDataset(written[0], [0, 1], arms=arms)
+
+
+def test_weeks_stand_in_the_order_of_time_however_they_are_named(written):
+    one, other = (HistoricalDataset(written[0], weeks) for weeks in ([0, 1], [1, 0]))
+    assert [week.week for week in other.weeks] == [0, 1]
+    assert np.array_equal(one.scale().mean, other.scale().mean)
+    assert np.array_equal(one.mean_day_cost(40), other.mean_day_cost(40), equal_nan=True)
+
+
+@pytest.mark.parametrize(("updates", "batch"), [(0, 4), (2, 0), (-1, 4)])
+def test_a_draw_of_nothing_is_refused(written, updates, batch):
+    history = HistoricalDataset(written[0], [0])
+    with pytest.raises(ValueError, match=f"{updates} updates with {batch} rows each; at least 1"):
+        history.draw(updates, batch, np.random.default_rng(0))
 
 
 def test_several_weeks_are_put_together_in_the_order_drawn(written):
@@ -371,6 +397,20 @@ def test_costs_follow_the_form(written):
     assert deficit(10.0, 50.0, 4.0, 100.0) == pytest.approx(-10 / 400)  # ROI 5, target 4: met
 
 
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"gmv": "Calibrated"}, "gmv is 'Calibrated'; it must be one of realised, calibrated"),
+        ({"budget_units": -10}, "budget_units is -10; it must be a number above 0"),
+        ({"budget_units": np.nan}, "budget_units is nan; it must be a number above 0"),
+        ({"step_cost": "deficit"}, "step_cost is 'deficit'; it must be a function"),
+    ],
+)
+def test_labels_that_cannot_be_are_refused(given, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        Learning(**given)
+
+
 def test_the_rate_of_sampling_stands_beside_its_limit(written):
     from prudent.bidding.sampling import sampling_rate
 
@@ -382,8 +422,13 @@ def test_a_week_repeated_for_the_bench_is_the_same_week_again(written, tmp_path)
     from prudent.bidding.sampling import enlarged
 
     once = HistoricalDataset(written[0], [0])
-    many = enlarged(HistoricalDataset(written[0], [0]), tmp_path / "rows", 2 * len(once) + 1)
+    many = enlarged(HistoricalDataset(written[0], [0]), tmp_path / "rows", 81)
     assert len(many) == 3 * len(once)
+    (small,), (large,) = once.weeks, many.weeks
+    # Each time in other places of tables as large as those of so many advertisers.
+    assert len(np.unique(large.rows["place"])) == 3 * len(np.unique(small.rows["place"]))
+    assert len(large.facts) == len(large.advertisers["slot"]) == large.earlier.shape[1] == 120
+    assert np.array_equal(large.rows["place"][large.segments.start], large.segments.place)
     index = np.arange(5) + len(once)
     one, other = (h.read(h.weeks[0], i) for h, i in ((once, np.arange(5)), (many, index)))
     assert np.array_equal(one.observation, other.observation)

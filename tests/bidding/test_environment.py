@@ -100,6 +100,17 @@ def test_what_is_not_there_is_refused(make):
         OCPMEnv("smoke", advertiser=1.7)
 
 
+@pytest.mark.parametrize("action", [np.nan, np.inf])
+def test_an_action_that_is_no_number_is_named(action):
+    single, vector = OCPMEnv("smoke"), OCPMVectorEnv(3, "smoke")
+    single.reset(seed=0)
+    vector.reset(seed=0)
+    with pytest.raises(ValueError, match=f"the action is {action} in environment 0; k must be a f"):
+        single.step(np.array([action]))
+    with pytest.raises(ValueError, match=f"the action is {action} in environment 2"):
+        vector.step(np.array([[1.0], [1.0], [action]]))
+
+
 def test_an_ended_day_begins_anew_at_the_next_step():
     vector = OCPMVectorEnv(64, "smoke")
     vector.reset(seed=0)
@@ -170,7 +181,12 @@ def test_the_task_fits_the_library():
     environment.close()
 
 
-def exported(tmp_path, algorithm="cal", outputs=2, head="tanh", explores=None, **more):
+SPACES = describe_spaces(AdaptedEnv(OCPMEnv("smoke"), "bidding-day"))
+
+
+def exported(
+    tmp_path, algorithm="cal", outputs=2, head="tanh", explores=None, spaces=SPACES, **more
+):
     generator = np.random.default_rng(0)
     sizes = (OBSERVATION_SIZE, 16, outputs)
     arrays = {"action/scale": np.array([0.5], np.float32), "action/centre": np.ones(1, np.float32)}
@@ -182,9 +198,7 @@ def exported(tmp_path, algorithm="cal", outputs=2, head="tanh", explores=None, *
     if explores is not None:  # as files of older versions do not
         about["explores"] = explores
     path = tmp_path / f"{algorithm}.safetensors"
-    write_exported(
-        path, arrays, about, describe_spaces(AdaptedEnv(OCPMEnv("smoke"), "bidding-day"))
-    )
+    write_exported(path, arrays, about, spaces)
     return path
 
 
@@ -232,6 +246,30 @@ def test_what_does_not_say_how_it_explores_is_not_sampled(tmp_path):
         make_policy(str(path))
     view = View(2, observations=np.zeros((2, OBSERVATION_SIZE), np.float32))
     assert make_policy(f"{path}@greedy").act(view, stream(3, 0)).shape == (2,)
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_policies_of_another_range_are_refused(tmp_path, recorded):
+    """At the bounds of [-1, 1] most of what such a policy bids would be cut to 0.5."""
+    make_policy(str(exported(tmp_path, spaces=SPACES if recorded else None)))
+    spaces = {**SPACES, "action_low": [-1.0], "action_high": [1.0]} if recorded else None
+    scaling = {"action/scale": np.ones(1, np.float32), "action/centre": np.zeros(1, np.float32)}
+    path = exported(tmp_path, spaces=spaces, **scaling)
+    with pytest.raises(ValueError, match=f"{path}: a policy for actions from -1 to 1; bidding has"):
+        make_policy(str(path))
+
+
+def test_policies_whose_weights_are_no_numbers_are_refused(tmp_path):
+    bias = {"layers/1/bias": np.array([0.0, np.nan], np.float32)}  # of its spread
+    path = exported(tmp_path, **bias)
+    make_policy(f"{path}@greedy")
+    with pytest.raises(ValueError, match=f"{path}: the policy's k is nan"):
+        make_policy(str(path))
+    weight = np.zeros((OBSERVATION_SIZE, 16), np.float32)
+    weight[3, 3] = np.nan
+    path = exported(tmp_path, **{"layers/0/weight": weight})
+    with pytest.raises(ValueError, match=f"{path}: the policy's k is nan"):
+        make_policy(f"{path}@greedy")
 
 
 def test_policies_for_other_tasks_are_refused(tmp_path):

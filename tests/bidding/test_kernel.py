@@ -505,6 +505,22 @@ def test_a_seed_gives_the_records_it_gave():
     assert week.advertisers.adv.sum() == 129_250
 
 
+def test_a_seed_gives_the_outcomes_and_the_incumbent_it_gave():
+    """What the incumbent of a frozen world is paid for, on its second day: then it bids by what
+    the first one showed. Whoever changes these numbers raises `world.VERSION`.
+    """
+    week, slots, known = make_week(PRESETS["smoke"], 0, 0), np.arange(40), nothing_known(40)
+    for day in range(2):
+        plan = Plan(day, 0, slots, np.zeros(40, np.uint8), known, np.zeros(20))
+        ledger = simulate_day(week, plan, [make_policy("incumbent")]).ledger
+        known = next_known(known, ledger)
+    whole = {name: int(ledger[name].sum()) for name in ("rows", "win", "conv", "exhausted")}
+    assert whole == {"rows": 5_704, "win": 197_242, "conv": 1_122, "exhausted": 26}
+    found = {name: ledger[name].sum() for name in ("pay", "gmv", "fair_pay", "k_sum")}
+    expected = {"pay": 37_679.895, "gmv": 123_826.919, "fair_pay": 41_266.366, "k_sum": 4_862.7554}
+    assert found == pytest.approx(expected, rel=1e-6)
+
+
 @pytest.mark.slow
 def test_the_incumbent_meets_the_targets():
     world = replace(PRESETS["small"], advertisers=1500, block_size=1500)

@@ -528,6 +528,33 @@ def test_an_advertisers_multiplier_answers_to_its_own_week(tmp_path, whole):
     np.testing.assert_allclose(found.arrays["state/multiplier/multiplier"], wanted, rtol=1e-4)
 
 
+def test_a_newcomer_does_not_inherit_a_multiplier(tmp_path, monkeypatch):
+    """It begins where all began, and answers to its own first week alone."""
+    monkeypatch.setitem(world.PRESETS, "tiny", replace(TINY, churn=0.4))
+    given = {"algorithms": ("cal",), "references": (), "updates": 1}
+    made = carry_out(tmp_path / "run", multiplier_scope="advertiser", **given)
+    data, start, rate = tmp_path / "run" / "data", 0.6931, 0.3
+    tables = [read_table(data / f"week-{w}/advertisers.parquet", "advertisers") for w in (0, 1)]
+    days = [protocol.metrics.read_days(data, week) for week in (0, 1)]
+    wanted = []
+    for before, now in zip(*(table["adv"] for table in tables), strict=True):
+        multiplier = start
+        for week, adv in ((0, before), (1, now)):
+            mine = (days[week].adv == adv) & (days[week].arm == 0)
+            pay, gmv, roi, budget = (
+                getattr(days[week], name)[mine] for name in ("pay", "gmv", "roi", "budget")
+            )
+            if week == 1 and before != now:
+                multiplier = start
+            deficit = 10 * np.mean((roi * pay - gmv) / (roi * budget))
+            multiplier = max(0.0, multiplier + rate * deficit)
+        wanted.append(multiplier)
+    assert 5 < np.sum(tables[0]["adv"] != tables[1]["adv"]) < 37
+    home = tmp_path / "run" / "arms" / "cal"
+    found = arms.load_newest(home, arms.mark_of(made, "cal"), print)
+    np.testing.assert_allclose(found.arrays["state/multiplier/multiplier"], wanted, rtol=1e-4)
+
+
 def test_a_learner_whose_protocol_was_killed_ends_at_once(whole):
     """It is told who began it, so it notices also if that ended before it had a look."""
     words = ["bidding", "learn", str(whole), "cal", "3", "1000000000"]  # nobody has this number

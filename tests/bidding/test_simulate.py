@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from support import need_ray
 
-from prudent.bidding import schema
+from prudent.bidding import policies, schema
 from prudent.bidding.command import main
 from prudent.bidding.engines import in_this_process, make_engine
 from prudent.bidding.metrics import read_days
 from prudent.bidding.shards import OracleFile, read_note, read_oracle, read_table, write_table
-from prudent.bidding.simulate import Task, make_order, run_task, simulate_week
+from prudent.bidding.simulate import Task, make_order, run_task, simulate_week, task_key
 from prudent.bidding.world import PRESETS, world_hash
 from prudent.files import FolderInUse, checksum, only_writer
 
@@ -240,8 +240,33 @@ def test_other_policies_and_worlds_are_not_mixed_in(week):
         simulated(week, world=replace(TINY, bias_sd=0.3))
 
 
+@pytest.mark.parametrize(
+    ("policy", "name", "value"),
+    [("incumbent", "INCUMBENT_LEVEL", 0.9), ("feedback:0.9", "FEEDBACK_BOUNDS", (0.4, 1.9))],
+)
+def test_a_week_is_not_finished_by_a_rule_of_other_numbers(
+    tmp_path, monkeypatch, policy, name, value
+):
+    """A constant has no numbers but its own, so its weeks go on."""
+    tasks = [Task(make_order(tmp_path, TINY, 0, 0, [p]), 0, 0) for p in (policy, "constant:0.9")]
+    run_task(tasks[0])
+    before = [task_key(task) for task in tasks]
+    monkeypatch.setattr(policies, name, value)
+    with pytest.raises(ValueError, match=r"another simulation .*numbers of a rule"):
+        run_task(tasks[0])
+    assert [task_key(task) == key for task, key in zip(tasks, before, strict=True)] == [False, True]
+
+
+@pytest.mark.parametrize(("rows", "how"), [(True, "--oracle-rows"), (False, "--no-oracle-rows")])
+def test_a_week_with_or_without_the_rows_of_the_oracle_is_named(tmp_path, rows, how):
+    run_task(Task(make_order(tmp_path, TINY, 0, 0, ["incumbent"], oracle_rows=rows), 0, 0))
+    other = make_order(tmp_path, TINY, 0, 0, ["incumbent"], oracle_rows=not rows)
+    with pytest.raises(ValueError, match=rf"another simulation \(written with {how}\); choose"):
+        run_task(Task(other, 0, 0))
+
+
 def test_one_writer_at_a_time(tmp_path):
-    with only_writer(tmp_path), pytest.raises(FolderInUse):
+    with only_writer(tmp_path), pytest.raises(FolderInUse, match="is writing into this folder"):
         simulated(tmp_path)
 
 

@@ -40,6 +40,29 @@ def test_unknown_presets_and_seeds_are_refused():
         stream(0, -1)
 
 
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"market": "mean-field"}, "market is 'mean-field'; it must be one of exogenous, meanfiel"),
+        ({"price": "First"}, "price is 'First'; it must be one of first, second"),
+        ({"steepness": -2.2}, "steepness is -2.2; it must be a number above 0"),
+        ({"churn": 1.5}, "churn is 1.5; it must be a number at least 0 and at most 1"),
+        ({"bias_sd": -1.0}, "bias_sd is -1.0; it must be a number at least 0"),
+        ({"bias_mean": np.nan}, "bias_mean is nan; it must be a number that is finite"),
+        ({"requests_per_record": 0}, "requests_per_record is 0; it must be a whole number at leas"),
+        ({"requests_per_record": 70_000}, "at most 65535"),
+        ({"spent_share": 0.0}, "spent_share is 0.0; it must be a number above 0 and at most 1"),
+        ({"request_sds": (0.8, 0.7)}, "it must be 3 items"),
+        ({"promotion_week": -1}, "it must be a whole number at least 0 or None"),
+        ({"least_volume": 9, "most_volume": 8}, "volumes from 9 to 8"),
+        ({"log_roi_range": (2.7, 0.2)}, "log ROIs from 2.7 to 0.2"),
+    ],
+)
+def test_worlds_that_cannot_be_are_refused(given, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        replace(PRESETS["small"], **given)
+
+
 def test_streams_differ_by_purpose_and_place():
     places = [(purpose, 0, *place) for purpose in (1, 2) for place in product((0, 1), repeat=3)]
     draws = {float(stream(*place).random()) for place in places}
