@@ -7,7 +7,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
@@ -310,7 +310,8 @@ def diagnose(arguments: list[str]) -> None:
 @dataclass(frozen=True)
 class ReportOptions:
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
-    """Folders with runs in them, at any depth; seeds of the same settings are taken together."""
+    """Folders with runs in them, at any depth; seeds of the same settings are taken together. A run
+    of `prudent bidding run` has its page in its own folder."""
     out: Path = Path("report")
     """A folder for the page and the figures; or one picture of one task (.png, .svg, .pdf)."""
     log_steps: bool = False
@@ -326,6 +327,12 @@ def report(arguments: list[str]) -> None:
     ending = options.out.suffix.lower()
     if ending in (".jpg", ".jpeg", ".gif", ".webp", ".eps", ".html", ".htm", ".md"):
         raise ValueError(f"--out is a folder, or a picture (.png, .svg, .pdf), not {options.out}")
+    others = report_bidding(options.runs)
+    if options.runs and not others:
+        if options.out != ReportOptions.out:
+            note(f"{options.out} is not written: the page of a bidding run is in its own folder")
+        return
+    options = replace(options, runs=others)
     if ending in (".png", ".svg", ".pdf"):
         if options.follow:
             raise ValueError(f"--follow writes a folder; {options.out} is one picture")
@@ -338,6 +345,22 @@ def report(arguments: list[str]) -> None:
         follow(options.runs, options.out, options.log_steps, options.every)
     else:
         whole_report(options.runs, options.out, options.log_steps)
+
+
+def report_bidding(paths: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Tables and page of each path that is a bidding run, in its folder; returns the others."""
+    from prudent.bidding import plan
+
+    found = [path for path in paths if (path / plan.PLAN).is_file()]
+    for folder in found:
+        from prudent.bidding.tables import write_report
+
+        settings = plan.Plan.read(folder)
+        if not plan.results_file(folder, 1).exists():
+            raise ValueError(f"{folder}: no deployment of this bidding run is finished yet")
+        write_report(folder, settings)
+        print(f"page: {folder / 'index.html'}")
+    return tuple(path for path in paths if path not in found)
 
 
 def one_picture(options: ReportOptions) -> None:

@@ -36,7 +36,7 @@ OPTIONS = {
         *("--horizon", "--discounted"),
     ),
     "report": ("--out", "--log-steps", "--follow", "--every"),
-    "bidding": ("simulate", "run", "compare", "import", "inspect", "calibrate", "bench"),
+    "bidding": ("simulate", "run", "compare", "import", "inspect", "fit", "calibrate", "bench"),
     "bench": (
         *("--algorithm", "--env", "--policy", "--batch-sizes", "--environments", "--epochs"),
         *("--core", "--json"),

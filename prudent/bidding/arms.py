@@ -20,7 +20,15 @@ import numpy as np
 from prudent.algorithms import find_algorithm
 from prudent.algorithms.entry import Entry, settings, with_values
 from prudent.bidding.dataset import Drawn, HistoricalDataset, Learning, Scale, as_transitions
-from prudent.bidding.plan import CLONING, Plan, calibration_file, policy_file, record_file
+from prudent.bidding.plan import (
+    CLONING,
+    LearnerSettings,
+    Plan,
+    arm_folder,
+    calibration_file,
+    policy_file,
+    record_file,
+)
 from prudent.bidding.schema import K_HIGH, K_LOW, OBSERVATION_SIZE
 from prudent.configs import OnPolicySchedule, Run
 from prudent.constraints import FORMS
@@ -68,7 +76,7 @@ class Built(NamedTuple):
     algorithm: Algorithm  # for observations as they are logged
 
 
-def build(plan: Plan, name: str, scale: Scale) -> Built:
+def build(plan: LearnerSettings, name: str, scale: Scale) -> Built:
     entry = find_algorithm("cup" if name == CLONING else name)
     task = unknown_task(f"bidding-{plan.preset}")
     chosen = settings(entry, task)
@@ -142,7 +150,6 @@ def scaled(algorithm: Algorithm, scale: Scale) -> Algorithm:
 def history_of(plan: Plan, folder: Path, name: str, week: int) -> HistoricalDataset:
     """What the algorithm may learn from before it is deployed in that week."""
     weeks = list(range(week))
-    learning = Learning(plan.budget_units, FORMS[plan.form].step_cost, plan.gmv)
     arms: dict[int, list[int]] = {}
     own = [plan.arms.index(name)] if name in plan.arms else []
     if is_on_policy(name):
@@ -150,7 +157,7 @@ def history_of(plan: Plan, folder: Path, name: str, week: int) -> HistoricalData
     if plan.history == "own" or is_on_policy(name):
         arms = {each: own for each in weeks if each > 0}
     return HistoricalDataset(
-        folder / "data", weeks, arms=arms, cache=folder / "cache", learning=learning
+        folder / "data", weeks, arms=arms, cache=folder / "cache", learning=plan.learning()
     )
 
 
@@ -163,11 +170,13 @@ def scale_of(folder: Path) -> Scale:
     return HistoricalDataset(folder / "data", [0], cache=folder / "cache").scale()
 
 
-def owners(plan: Plan, drawn: Drawn) -> np.ndarray:
+def owners(plan: LearnerSettings, drawn: Drawn) -> np.ndarray:
     return drawn.category if plan.multiplier_scope == "group" else drawn.slot
 
 
-def minibatches(plan: Plan, algorithm: Algorithm, drawn: Drawn, first: int) -> Minibatches:
+def minibatches(
+    plan: LearnerSettings, algorithm: Algorithm, drawn: Drawn, first: int
+) -> Minibatches:
     given: dict[str, Any] = {
         "owner": owners(plan, drawn),
         "reward_budget": np.full(drawn.reward.shape, plan.budget_units, np.float32),
@@ -192,15 +201,17 @@ class Progress(NamedTuple):
     seconds: float
 
 
-def mark_of(plan: Plan, name: str) -> str:
+def mark_of(plan: LearnerSettings, name: str) -> str:
     return f"{plan.identity()}-{name}"
 
 
-def newest_checkpoint(folder: Path, plan: Plan, name: str) -> Found | None:
-    return load_newest(folder / "arms" / name, mark_of(plan, name), print, with_replay=False)
+def newest_checkpoint(home: Path, plan: LearnerSettings, name: str) -> Found | None:
+    return load_newest(home, mark_of(plan, name), print, with_replay=False)
 
 
-def check_ends(folder: Path, plan: Plan, name: str, week: int, found: Found | None) -> None:
+def check_ends(
+    home: Path, plan: LearnerSettings, name: str, week: int, found: Found | None
+) -> None:
     """Refuse what is not the end of that week's update: going on from it, or judging it, would be
     of another learner.
     """
@@ -208,17 +219,17 @@ def check_ends(folder: Path, plan: Plan, name: str, week: int, found: Found | No
     if facts.get("week") != week or facts["done"] != (1 if is_on_policy(name) else plan.updates):
         at = f"is of week {facts['week']}, update {facts['done']}" if facts else "is lost"
         raise ValueError(
-            f"{folder / 'arms' / name}: the end of week {week}'s update is needed, and the newest "
+            f"{home}: the end of week {week}'s update is needed, and the newest "
             f"whole checkpoint {at}; restore the checkpoints, or begin anew"
         )
 
 
-def restore(folder: Path, plan: Plan, name: str, week: int, learner: Learner) -> Progress:
+def restore(home: Path, plan: LearnerSettings, name: str, week: int, learner: Learner) -> Progress:
     """Where the update of that week was left; else the end of the one before."""
-    found = newest_checkpoint(folder, plan, name)
+    found = newest_checkpoint(home, plan, name)
     begins = week == 1 and found is None
     if not begins and (found is None or found.facts["week"] != week):
-        check_ends(folder, plan, name, week - 1, found)
+        check_ends(home, plan, name, week - 1, found)
     state = learner.init()
     generator, none = np.random.default_rng(), np.zeros(len(learner.metric_names))
     if found is None:
@@ -236,7 +247,7 @@ def restore(folder: Path, plan: Plan, name: str, week: int, learner: Learner) ->
     )
 
 
-def save(folder: Path, plan: Plan, name: str, progress: Progress) -> None:
+def save(home: Path, plan: LearnerSettings, name: str, progress: Progress) -> None:
     leaves = {n: np.asarray(leaf) for n, leaf in named_leaves(progress.state).items()}
     wrong = [n for n, leaf in leaves.items() if not np.isfinite(leaf).all()]
     if wrong:
@@ -255,12 +266,12 @@ def save(folder: Path, plan: Plan, name: str, progress: Progress) -> None:
     checkpoint = Checkpoint({f"state/{n}": leaf for n, leaf in leaves.items()}, facts)
     # A number of its own for each moment: a week's end and the next one's start differ.
     number = progress.week + progress.updates
-    save_checkpoint(folder / "arms" / name, number, checkpoint, None, mark_of(plan, name))
+    save_checkpoint(home, number, checkpoint, None, mark_of(plan, name))
 
 
 def learn_week(folder: Path, plan: Plan, name: str, week: int) -> None:
     """The week's update, from where it was left; ends with the policy's file and a record."""
-    home = folder / "arms" / name
+    home = arm_folder(folder, name)
     home.mkdir(parents=True, exist_ok=True)
     with only_writer(home):
         if record_file(folder, name, week).exists():
@@ -275,19 +286,27 @@ def learn_week(folder: Path, plan: Plan, name: str, week: int) -> None:
             progress, metrics = learn_from_days(folder, plan, built, name, week, history)
         else:
             progress, metrics = learn_from_rows(folder, plan, built, name, week, history)
-        policy = Policy(built.algorithm, progress.state, recorded(built), progress.updates)
-        exported = policy_file(folder, name, week)
-        export_policy(policy, built.run, exported)
         record = {
             "arm": name,
             "week": week,
+            **written_policy(built, progress, metrics, policy_file(folder, name, week)),
             "rows": len(history),
-            "updates": progress.updates,
-            "training": {n: float(v) for n, v in metrics.items() if np.isfinite(v)},
-            "policy_sha256": checksum(exported.read_bytes()),
-            "train_seconds": progress.seconds,
         }
         write_atomically(record_file(folder, name, week), to_json(record, indent=1).encode())
+
+
+def written_policy(
+    built: Built, progress: Progress, metrics: dict[str, float], path: Path
+) -> dict[str, Any]:
+    """Exports what was learned; returns what a record says of it."""
+    policy = Policy(built.algorithm, progress.state, recorded(built), progress.updates)
+    export_policy(policy, built.run, path)
+    return {
+        "updates": progress.updates,
+        "training": {n: float(v) for n, v in metrics.items() if np.isfinite(v)},
+        "policy_sha256": checksum(path.read_bytes()),
+        "train_seconds": progress.seconds,
+    }
 
 
 def recorded(built: Built) -> Recorded:
@@ -306,7 +325,7 @@ class Learned(NamedTuple):
     metrics: dict[str, float]
 
 
-def fresh_week(plan: Plan, name: str, week: int, progress: Progress) -> Progress:
+def fresh_week(plan: LearnerSettings, name: str, week: int, progress: Progress) -> Progress:
     """Where the update of a week begins, unless it was begun."""
     if progress.week == week:
         return progress
@@ -320,24 +339,49 @@ def learn_from_rows(
     folder: Path, plan: Plan, built: Built, name: str, week: int, history: HistoricalDataset
 ) -> Learned:
     """Off-policy: so many updates at so many rows."""
-    algorithm = built.algorithm
-
-    def batch(updates: int, generator: np.random.Generator, first: int) -> Minibatches:
-        drawn = history.draw(updates, plan.batch_size, generator, plan.strategy)
-        return minibatches(plan, algorithm, drawn, first)
-
-    example = jax.tree.map(shape_of, batch(1, np.random.default_rng(0), 0))
-    learner = compiled(algorithm, plan.seed, lambda data: data, example)
-    progress = restore(folder, plan, name, week, learner)
+    home, learner = arm_folder(folder, name), learner_for(plan, built, history)
+    progress = restore(home, plan, name, week, learner)
     if progress.week < week and plan.multiplier_scope == "advertiser":
         state = answered(plan, folder, name, week, progress.state, built.run.config)
         progress = progress._replace(state=state)
     progress = fresh_week(plan, name, week, progress)
+    return make_updates(home, plan, built, learner, history, progress)
+
+
+def drawn_for(
+    plan: LearnerSettings,
+    built: Built,
+    history: HistoricalDataset,
+    updates: int,
+    progress: Progress | None = None,
+) -> Minibatches:
+    """What so many updates take; without a learner's progress, an example of it."""
+    generator = progress.generator if progress else np.random.default_rng(0)
+    drawn = history.draw(updates, plan.batch_size, generator, plan.strategy)
+    return minibatches(plan, built.algorithm, drawn, progress.done if progress else 0)
+
+
+def learner_for(plan: LearnerSettings, built: Built, history: HistoricalDataset) -> Learner:
+    example = jax.tree.map(shape_of, drawn_for(plan, built, history, 1))
+    return compiled(built.algorithm, plan.seed, lambda data: data, example)
+
+
+def make_updates(
+    home: Path,
+    plan: LearnerSettings,
+    built: Built,
+    learner: Learner,
+    history: HistoricalDataset,
+    progress: Progress,
+    tell: Callable[[int], None] = lambda done: None,
+) -> Learned:
+    """The updates that are left, with checkpoints; `tell` is told how many are done."""
+    name = built.run.algorithm
     began = saved = perf_counter()
     before = progress.seconds
     while left := plan.updates - progress.done:
         size = next(size for size in CALLS if size <= left)
-        data = batch(size, progress.generator, progress.done)
+        data = drawn_for(plan, built, history, size, progress)
         state, metrics = learner.update(progress.state, data, progress.updates)
         progress = progress._replace(
             state=state,
@@ -346,14 +390,15 @@ def learn_from_rows(
             sums=progress.sums + size * np.asarray(metrics, float),
             seconds=before + perf_counter() - began,
         )
+        tell(progress.done)
         if not np.isfinite(progress.sums).all():
             raise RuntimeError(
-                f"{name}, week {week}: a number of the learner is not finite after "
+                f"{name}, week {progress.week}: a number of the learner is not finite after "
                 f"{progress.updates} updates; the last good checkpoint is kept"
             )
         if perf_counter() - saved > CHECKPOINT_SECONDS or progress.done == plan.updates:
             saved = perf_counter()
-            save(folder, plan, name, progress)
+            save(home, plan, name, progress)
     means = progress.sums / max(1, progress.done)
     return Learned(progress, dict(zip(learner.metric_names, means.tolist(), strict=True)))
 
@@ -388,7 +433,8 @@ def learn_from_days(
     learner = compiled(
         built.algorithm, plan.seed, lambda data: data, jax.tree.map(shape_of, rollout)
     )
-    progress = restore(folder, plan, name, week, learner)
+    home = arm_folder(folder, name)
+    progress = restore(home, plan, name, week, learner)
     if progress.week < week:
         progress = fresh_week(plan, name, week, progress)
         began = perf_counter()
@@ -403,7 +449,7 @@ def learn_from_days(
             sums=np.asarray(metrics, float),
             seconds=perf_counter() - began,
         )
-        save(folder, plan, name, progress)
+        save(home, plan, name, progress)
     names = zip(learner.metric_names, progress.sums.tolist(), strict=True)
     return Learned(progress, dict(names))
 
@@ -513,13 +559,19 @@ def calibrate(folder: Path, plan: Plan, name: str, week: int) -> None:
 
 def restored_state(folder: Path, plan: Plan, built: Built, name: str, week: int) -> Any:
     template = jax.eval_shape(built.algorithm.init, jax.random.key(0))
-    checkpoint = newest_checkpoint(folder, plan, name)
-    check_ends(folder, plan, name, week, checkpoint)
+    home = arm_folder(folder, name)
+    checkpoint = newest_checkpoint(home, plan, name)
+    check_ends(home, plan, name, week, checkpoint)
     assert checkpoint is not None
     return jax.tree.map(jnp.asarray, fill(template, checkpoint.arrays, "state/"))
 
 
-def estimates_and_costs(built: Built, state: Any, history: HistoricalDataset) -> dict[str, Any]:
+def estimates_and_costs(
+    built: Built, state: Any, history: HistoricalDataset, at_policy: bool = False
+) -> dict[str, Any]:
+    """Of one week's days: what they cost, and what the cost critics say as they begin, of the
+    logged action or, with `at_policy`, of one that the policy draws.
+    """
     (logged,), (chosen,) = history.weeks, history.chosen
     chosen = np.random.default_rng(0).permutation(chosen)[:CALIBRATION_DAYS]
     starts, lengths = logged.segments.start[chosen], logged.segments.length[chosen]
@@ -530,10 +582,11 @@ def estimates_and_costs(built: Built, state: Any, history: HistoricalDataset) ->
     day = np.repeat(np.arange(len(chosen)), lengths)
     realised = np.bincount(day, rows.cost * discount**time)
     first = history.read(logged, starts)
+    seen, action = jnp.asarray(first.observation), jnp.asarray(first.action)
+    if at_policy:
+        action = jax.jit(built.algorithm.act)(state, seen, jax.random.key(0))
     assert built.algorithm.cost_estimate is not None
-    estimate = jax.jit(built.algorithm.cost_estimate)(
-        state, jnp.asarray(first.observation), jnp.asarray(first.action)
-    )
+    estimate = jax.jit(built.algorithm.cost_estimate)(state, seen, action)
     mean, spread, bound = (np.asarray(part, float) for part in estimate)
     return {
         "days": len(chosen),

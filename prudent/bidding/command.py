@@ -28,6 +28,7 @@ usage: prudent bidding COMMAND ...
   compare      runs of one plan in several worlds: tables with intervals, and a figure
   import       somebody's own log, or AuctionNet's, as a data set
   inspect      what a log can tell about its action, and what it would feign
+  fit          learn once from logged weeks, your own or simulated, and export the policy
   bench        how fast this machine simulates, against what it could
 """
 
@@ -150,6 +151,12 @@ def inspect(arguments: list[str]) -> None:
     run_inspection(arguments)
 
 
+def fit(arguments: list[str]) -> None:
+    from prudent.bidding.fit_command import fit as run_fit
+
+    run_fit(arguments)
+
+
 def bench(arguments: list[str]) -> None:
     from prudent.bidding.bench import main as run_bench
 
@@ -201,6 +208,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "compare": compare,
     "import": import_log,
     "inspect": inspect,
+    "fit": fit,
     "bench": bench,
 }
 INTERNAL = {"learn": learn}  # which `run` gives

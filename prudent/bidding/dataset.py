@@ -585,7 +585,7 @@ def check_first_price(data: Path) -> None:
     if world.get("price") != "first":
         raise ValueError(
             f"{data}: calibrated GMV takes pay / k for the fair price, which holds for simulated "
-            "first-price markets only; learn from realised GMV"
+            "first-price markets only; learn from realised GMV (--gmv realised)"
         )
 
 

@@ -12,13 +12,14 @@ tables.md  table-paper.csv  table-full.csv  frontier.png  index.html
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from prudent.algorithms import ALGORITHMS
 from prudent.bidding.assignment import Assignment
-from prudent.bidding.dataset import GMVLabel, half_life_of
+from prudent.bidding.dataset import GMVLabel, Learning, half_life_of
 from prudent.bidding.policies import GREEDY, RULES, checked_number
 from prudent.bidding.world import preset as world_preset
 from prudent.bidding.world import world_hash
@@ -55,14 +56,10 @@ CUP_SETTINGS: dict[str, Any] = {"multiplier_learning_rate": 1.0, "hidden": (64, 
 
 
 @dataclass(frozen=True)
-class Plan:
-    """All that decides what a semi-batch run computes."""
+class LearnerSettings:
+    """How algorithms learn from logged rows, whoever wrote the log."""
 
-    preset: str
-    algorithms: tuple[str, ...] = PAPER_COLUMNS
-    references: tuple[str, ...] = REFERENCES
-    weeks: Count = 4
-    world_seed: Seed = 0
+    preset: str  # the world, or what stands for one
     seed: Seed = 0
     updates: Count = 20_000
     batch_size: Count = 64
@@ -74,10 +71,7 @@ class Plan:
     target_rate: PositiveShare = 0.05
     # One action moves a day's pay by less than a hundredth of what the day is worth.
     initial_temperature: Positive = 0.01
-    history: Literal["shared", "own"] = "shared"
     strategy: str = "uniform"
-    assignment: Literal["switchback", "weekly"] = "switchback"
-    deployed: Literal["sampled", "greedy"] = "sampled"
     form: FormName = "deficit"
     gmv: GMVLabel = "calibrated"
     constraint_at: Literal["batch", "accumulated"] = "batch"
@@ -89,17 +83,15 @@ class Plan:
     convexity: NotNegative | None = None
     # Settings of CUP_SETTINGS that were given for all, and so hold for CUP too.
     given_to_cup: tuple[str, ...] = ()
-    world_sha256: str = ""
-
-    @property
-    def arms(self) -> tuple[str, ...]:
-        """All that share the world; the incumbent last."""
-        return (*self.algorithms, INCUMBENT)
 
     def bound(self) -> float:
         """What the expected cost may reach, in the unit of the rows' costs."""
         bound = FORMS[self.form].bound
         return bound if self.form == "ratio" else bound * self.budget_units
+
+    def learning(self) -> Learning:
+        """How rows become rewards and costs."""
+        return Learning(self.budget_units, FORMS[self.form].step_cost, self.gmv)
 
     def values(self, algorithm: str) -> dict[str, Any]:
         """Settings of an algorithm that follow from the plan; it takes those that it has."""
@@ -139,9 +131,28 @@ class Plan:
         """Of what differs from the defaults, so that a setting which a later version adds leaves
         the runs from before it as they are.
         """
-        usual = asdict(Plan(self.preset))
+        usual = asdict(type(self)(self.preset))
         own = {name: value for name, value in asdict(self).items() if value != usual[name]}
         return checksum(canonical_json({**own, "preset": self.preset}))[:8]
+
+
+@dataclass(frozen=True)
+class Plan(LearnerSettings):
+    """All that decides what a semi-batch run computes."""
+
+    algorithms: tuple[str, ...] = PAPER_COLUMNS
+    references: tuple[str, ...] = REFERENCES
+    weeks: Count = 4
+    world_seed: Seed = 0
+    history: Literal["shared", "own"] = "shared"
+    assignment: Literal["switchback", "weekly"] = "switchback"
+    deployed: Literal["sampled", "greedy"] = "sampled"
+    world_sha256: str = ""
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """All that share the world; the incumbent last."""
+        return (*self.algorithms, INCUMBENT)
 
     def world_assignment(self) -> Assignment:
         return self.assignment
@@ -188,34 +199,43 @@ def make_plan(preset: str, given: dict[str, Any]) -> Plan:
     return plan
 
 
+def check_learners(settings: LearnerSettings, algorithms: Sequence[str]) -> None:
+    """That there are such algorithms, and that they have these settings."""
+    half_life_of(settings.strategy)
+    unknown = [name for name in algorithms if name not in ALGORITHMS]
+    if unknown:
+        raise ValueError(f"no algorithm {unknown[0]!r}; there is: {', '.join(ALGORITHMS)}")
+    special = {
+        "--form ratio": settings.form == "ratio",
+        f"--multiplier-scope {settings.multiplier_scope}": settings.multiplier_scope != "global",
+        f"--constraint-at {settings.constraint_at}": settings.constraint_at != "batch",
+    }
+    unable = [name for name in algorithms if name not in ("cal", "ucb")]
+    for option in (option for option, given in special.items() if given and unable):
+        raise ValueError(f"{option} is for cal and ucb; {unable[0]} has no such setting")
+    if settings.form == "ratio" and settings.constraint_at == "accumulated":
+        raise ValueError("--constraint-at accumulated adds to a sum; --form ratio has none")
+
+
+def learns_on_policy(name: str) -> bool:
+    return ALGORITHMS[name].schedule is OnPolicySchedule
+
+
 def check_plan(plan: Plan) -> None:
     for reference in plan.references:
         reference_name(reference)
-    half_life_of(plan.strategy)
-    unknown = [name for name in plan.algorithms if name not in ALGORITHMS]
-    if unknown:
-        raise ValueError(f"no algorithm {unknown[0]!r}; there is: {', '.join(ALGORITHMS)}")
+    check_learners(plan, plan.algorithms)
     for what, names in (("algorithm", plan.algorithms), ("reference", plan.references)):
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise ValueError(f"{what} {twice} is named twice; each has one arm")
     if not plan.algorithms:
         raise ValueError("at least one algorithm is needed (--algorithms cal)")
-    on_policy = [a for a in plan.algorithms if ALGORITHMS[a].schedule is OnPolicySchedule]
+    on_policy = [name for name in plan.algorithms if learns_on_policy(name)]
     if set(on_policy) - {"cup"}:
         raise ValueError(
             f"{on_policy[0]} learns on-policy; of those only cup is set up for logged days"
         )
-    special = {
-        "--form ratio": plan.form == "ratio",
-        f"--multiplier-scope {plan.multiplier_scope}": plan.multiplier_scope != "global",
-        f"--constraint-at {plan.constraint_at}": plan.constraint_at != "batch",
-    }
-    unable = [a for a in plan.algorithms if a not in ("cal", "ucb")]
-    for option in (option for option, given in special.items() if given and unable):
-        raise ValueError(f"{option} is for cal and ucb; {unable[0]} has no such setting")
-    if plan.form == "ratio" and plan.constraint_at == "accumulated":
-        raise ValueError("--constraint-at accumulated adds to a sum; --form ratio has none")
     if plan.world_sha256 != world_hash(world_preset(plan.preset)):
         raise ValueError(
             f"the world {plan.preset!r} is not the one this run began with (other numbers or "
@@ -237,24 +257,32 @@ def reference_name(name: str) -> str:
 
 def write_plan(folder: Path, plan: Plan) -> None:
     """Into a new folder, or one that has this very plan."""
-    path = folder / PLAN
-    content = (to_json(asdict(plan), indent=2) + "\n").encode()
-    if path.exists():
+    if (folder / PLAN).exists():
         if Plan.read(folder) != plan:
             raise ValueError(
                 f"{folder} holds a run of another plan; go on with `prudent bidding run --resume "
                 f"{folder}`, or choose another folder with --out"
             )
         return
+    write_first(folder / PLAN, plan)
+
+
+def write_first(path: Path, plan: LearnerSettings) -> None:
+    """The first file of a folder; one that holds anything else is left alone."""
+    folder = path.parent
     remove_leftovers(folder)
     others = sorted(p.name for p in folder.iterdir() if p.name != LOCK)
     if others:
         raise ValueError(f"{folder} is not empty ({others[0]}); choose another folder with --out")
-    write_atomically(path, content)
+    write_atomically(path, (to_json(asdict(plan), indent=2) + "\n").encode())
+
+
+def arm_folder(folder: Path, name: str) -> Path:
+    return folder / "arms" / name
 
 
 def policy_file(folder: Path, name: str, week: int) -> Path:
-    return folder / "arms" / name / f"policy-week-{week}.safetensors"
+    return arm_folder(folder, name) / f"policy-week-{week}.safetensors"
 
 
 def deployed_policy(folder: Path, plan: Plan, name: str, week: int) -> str:
@@ -263,11 +291,11 @@ def deployed_policy(folder: Path, plan: Plan, name: str, week: int) -> str:
 
 
 def record_file(folder: Path, name: str, week: int) -> Path:
-    return folder / "arms" / name / f"week-{week}.json"
+    return arm_folder(folder, name) / f"week-{week}.json"
 
 
 def calibration_file(folder: Path, name: str, week: int) -> Path:
-    return folder / "arms" / name / f"calibration-week-{week}.json"
+    return arm_folder(folder, name) / f"calibration-week-{week}.json"
 
 
 def results_file(folder: Path, week: int) -> Path:

@@ -166,7 +166,7 @@ def evaluate_arms(site: Site, week: int) -> dict[str, Any]:
 
 
 def evaluate_reference(site: Site, name: str, week: int) -> dict[str, Any]:
-    """A policy that has a whole world for itself: the same advertisers, records and dice."""
+    """A policy that has a whole world for itself: the same advertisers and records."""
     data = reference_folder(site.folder, name)
     path = data / f"metrics-{week}.json"
     if not path.exists():
