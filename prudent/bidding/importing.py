@@ -6,9 +6,6 @@ An advertiser's CPA target c becomes a target ROI of 1 with conversions worth c 
 c per conversion and earning at least what was paid are the same promise.
 """
 
-import os
-import secrets
-import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,7 +24,7 @@ from prudent.bidding.observation import DECAY
 from prudent.bidding.schema import AD, CATEGORY, DAYS, K_HIGH, K_LOW, MANIFEST, USER, WORLD
 from prudent.bidding.shards import Written, read_table, write_table
 from prudent.bidding.simulate import write_known
-from prudent.files import to_json, write_atomically, writing
+from prudent.files import new_folder, to_json, write_atomically
 
 NAMED = 3  # rows that a complaint names; the others are counted
 SUFFIXES = (".parquet", ".csv")
@@ -97,17 +94,8 @@ def import_logs(logs: Sequence[Path], out: Path, layout: str = "prudent") -> lis
     table = from_auctionnet(paths, notes) if layout == "auctionnet" else from_files(paths, notes)
     order = in_time(table)
     table = {name: values[order] for name, values in table.items()}
-    with writing(out):
-        out.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = out.parent / f".{out.name}.importing-{secrets.token_hex(4)}"
-        unfinished.mkdir()
-        try:
-            weeks = write_weeks(unfinished, table, [path.name for path in paths])
-            if out.exists():
-                out.rmdir()
-            os.replace(unfinished, out)
-        finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
+    with new_folder(out) as folder:
+        weeks = write_weeks(folder, table, [path.name for path in paths])
     return [
         *notes,
         f"{out}: {len(order):,} rows of {len(np.unique(table['advertiser'])):,} advertisers, "
