@@ -99,21 +99,25 @@ def pay_change(run: Ran, line: Line) -> float:
     return np.nan if own is None or not incumbent else 100.0 * (own / incumbent - 1.0)
 
 
-def beyond_constants(run: Ran, line: Line) -> float:
-    """Pay above what constants would have had at the same violations, in %; between constants it
-    is interpolated, beyond them unknown.
+def beyond_constants(metric: str) -> Callable[[Ran, Line], float]:
+    """Pay above what constants would have had with the same metric in the same week, in %; between
+    constants it is interpolated, beyond them unknown.
     """
-    constants = [
-        (value(one, "vio_week"), value(one, "pay_per_day"))
-        for one in run.lines
-        if one.week == line.week and one.name.startswith(CONSTANT)
-    ]
-    known = sorted((rate, pay) for rate, pay in constants if rate is not None and pay is not None)
-    rate, pay = value(line, "vio_week"), value(line, "pay_per_day")
-    if not known or rate is None or pay is None:
-        return np.nan
-    rates, pays = zip(*known, strict=True)
-    return 100.0 * (pay / float(np.interp(rate, rates, pays, np.nan, np.nan)) - 1.0)
+
+    def of(run: Ran, line: Line) -> float:
+        constants = [
+            (value(one, metric), value(one, "pay_per_day"))
+            for one in run.lines
+            if one.week == line.week and one.name.startswith(CONSTANT)
+        ]
+        known = sorted((at, pay) for at, pay in constants if at is not None and pay is not None)
+        at, pay = value(line, metric), value(line, "pay_per_day")
+        if not known or at is None or pay is None:
+            return np.nan
+        places, pays = zip(*known, strict=True)
+        return 100.0 * (pay / float(np.interp(at, places, pays, np.nan, np.nan)) - 1.0)
+
+    return of
 
 
 COLUMNS = (
@@ -122,8 +126,11 @@ COLUMNS = (
     Column("vio_exp (%)", 1, measure("vio_exp", 100.0)),
     Column("depth (%)", 2, measure("depth", 100.0)),
     Column("ROI / target", 3, measure("roi_ratio", 1.0)),
+    # What the usual form of the constraint limits: an advertiser's day, whatever its size.
+    Column("deficit, % of a day's budget", 1, measure("deficit", 100.0)),
     Column("mean k", 2, measure("mean_k", 1.0)),
-    Column("pay beyond constants at its vio_week (%)", 1, beyond_constants),
+    Column("pay beyond constants at its vio_week (%)", 1, beyond_constants("vio_week")),
+    Column("at its depth (%)", 1, beyond_constants("depth")),
 )
 
 

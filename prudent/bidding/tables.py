@@ -226,7 +226,8 @@ def draw_frontier(axes: Any, lines: Sequence[Line], plan: Plan) -> None:
         own = [line for line in drawn if line.name == name]
         reference = own[0].kind != "algorithm"
         marker = "s" if reference else "o"
-        draw(axes, own, days, title(name), f"C{index % 10}", ":", marker)
+        colour = f"C{index}" if index < 10 else "black"  # matplotlib has ten
+        draw(axes, own, days, title(name), colour, ":", marker)
     axes.set_xlabel("advertisers below their target ROI, % (Vio_week)")
     axes.set_ylabel("pay per week, thousands")
 

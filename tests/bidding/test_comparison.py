@@ -97,13 +97,12 @@ def test_differences_are_paired_by_world(worlds):
 def test_pay_is_held_against_constants_at_the_same_violations(worlds):
     run = comparison.read_runs(worlds)[0]
     # At 20 % the line through (10 %, 0.8) and (50 %, 1.2) is at 0.9.
-    assert comparison.beyond_constants(run, run.find(1, "cal")) == pytest.approx(
-        100.0 * (1.1 / 0.9 - 1.0)
-    )
+    beyond = comparison.beyond_constants("vio_week")
+    assert beyond(run, run.find(1, "cal")) == pytest.approx(100.0 * (1.1 / 0.9 - 1.0))
     for name in CONSTANTS:
-        assert comparison.beyond_constants(run, run.find(1, name)) == pytest.approx(0.0)
+        assert beyond(run, run.find(1, name)) == pytest.approx(0.0)
     outside = run.find(1, "cal")._replace(metrics=metrics(1.0, 0.6))
-    assert np.isnan(comparison.beyond_constants(run, outside))
+    assert np.isnan(beyond(run, outside))
 
 
 def test_critics_are_shown_where_they_were_measured(worlds):
