@@ -25,6 +25,7 @@ from prudent.bidding.tables import (
     title,
     value,
 )
+from prudent.constraints import FORMS
 from prudent.files import new_folder, write_atomically, writing
 from prudent.options import read
 from prudent.statistics import mean_interval
@@ -157,18 +158,19 @@ def shown(values: np.ndarray, digits: int) -> str:
 
 
 def weekly_table(runs: Sequence[Ran]) -> list[list[str]]:
-    """The paper's layout: a week a row, an algorithm a column, means over worlds."""
+    """The paper's layout, and what was learned to limit: a week a row, an arm a column, means over
+    worlds.
+    """
     plan = runs[0].plan
-    pay, violations = COLUMNS[:2]
-    rows = [["week", *map(title, plan.arms)]]
-    for week in runs[0].weeks():
-        means = [
-            [np.mean([column.of(run, run.find(week, name)) for run in runs]) for name in plan.arms]
-            for column in (pay, violations)
-        ]
-        pairs = zip(*means, strict=True)
-        rows.append([str(week), *(f"{change:+z.1f} / {rate:.1f}" for change, rate in pairs)])
-    return rows
+    limited = measure(plan.form, 100.0)
+    cell = ((pay_change, "+z.1f"), (measure("vio_week", 100.0), ".1f"), (limited, "+z.1f"))
+
+    def shown_of(week: int, name: str) -> str:
+        means = (np.mean([of(run, run.find(week, name)) for run in runs]) for of, _ in cell)
+        return " / ".join(f"{mean:{how}}" for mean, (_, how) in zip(means, cell, strict=True))
+
+    weeks = [[str(week), *(shown_of(week, name) for name in plan.arms)] for week in runs[0].weeks()]
+    return [["week", *map(title, plan.arms)], *weeks]
 
 
 def policy_table(runs: Sequence[Ran]) -> list[list[str]]:
@@ -229,7 +231,8 @@ def text_of(runs: Sequence[Ran]) -> str:
     parts = [
         f"Simulated: world `{plan.preset}` ({plan.world_sha256[:8]}), world seeds {worlds}, "
         f"{done}. Intervals: Student's, 95 %, over means of worlds.",
-        "Pay against the incumbent in % / advertisers below their target in %, means over worlds:",
+        "Pay against the incumbent in % / advertisers below their target in % / what the constraint "
+        f"limits ({plan.form}, in %; at most {100 * FORMS[plan.form].bound:g}), means over worlds:",
         markdown(weekly_table(runs)),
         "Means over weeks:",
         markdown(policy_table(runs)),

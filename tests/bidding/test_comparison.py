@@ -18,7 +18,7 @@ CONSTANTS = {"constant:0.7": (0.8, 0.1), "constant:0.9": (1.2, 0.5)}
 def metrics(pay, rate):
     numbers = {
         "pay_per_day": 50.0 * pay, "vio_week": rate, "vio_exp": rate, "depth": 0.01,
-        "roi_ratio": 1.0, "mean_k": 0.9,
+        "roi_ratio": 1.0, "mean_k": 0.9, "deficit": 0.02,
     }  # fmt: skip
     return {name: {"value": number, "interval": None} for name, number in numbers.items()}
 
@@ -70,8 +70,8 @@ def cells(rows, name):
 def test_a_week_is_a_row_and_an_algorithm_a_column(worlds):
     assert comparison.weekly_table(comparison.read_runs(worlds)) == [
         ["week", "CAL", "SAC-Lag", "incumbent"],
-        ["1", "+20.0 / 30.0", "+10.0 / 35.0", "+0.0 / 30.0"],
-        ["2", "+10.0 / 30.0", "+0.0 / 35.0", "+0.0 / 30.0"],
+        ["1", "+20.0 / 30.0 / +2.0", "+10.0 / 35.0 / +2.0", "+0.0 / 30.0 / +2.0"],
+        ["2", "+10.0 / 30.0 / +2.0", "+0.0 / 35.0 / +2.0", "+0.0 / 30.0 / +2.0"],
     ]
 
 
