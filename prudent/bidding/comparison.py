@@ -231,8 +231,9 @@ def text_of(runs: Sequence[Ran]) -> str:
     parts = [
         f"Simulated: world `{plan.preset}` ({plan.world_sha256[:8]}), world seeds {worlds}, "
         f"{done}. Intervals: Student's, 95 %, over means of worlds.",
-        "Pay against the incumbent in % / advertisers below their target in % / what the constraint "
-        f"limits ({plan.form}, in %; at most {100 * FORMS[plan.form].bound:g}), means over worlds:",
+        "Pay against the incumbent in % / advertisers below their target in % / what the "
+        f"constraint limits ({plan.form}, in %; at most {100 * FORMS[plan.form].bound:g}), means "
+        "over worlds:",
         markdown(weekly_table(runs)),
         "Means over weeks:",
         markdown(policy_table(runs)),
