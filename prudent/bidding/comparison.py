@@ -210,10 +210,13 @@ def critic_table(runs: Sequence[Ran]) -> list[list[str]]:
 
 def picture(runs: Sequence[Ran]) -> bytes:
     figure = Figure(figsize=(5.2 * len(runs), 5.0), layout="constrained")
-    panels = figure.subplots(1, len(runs), sharex=True, sharey=True, squeeze=False)[0]
+    # Each has a scale of its own: worlds differ in how much money there is.
+    panels = figure.subplots(1, len(runs), sharex=True, squeeze=False)[0]
     for run, axes in zip(runs, panels, strict=True):
         draw_frontier(axes, run.lines, run.plan)
         axes.set_title(f"world {run.plan.world_seed}")
+        if axes is not panels[0]:
+            axes.set_ylabel("")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right upper", fontsize=8)
     weeks = len(runs[0].weeks())

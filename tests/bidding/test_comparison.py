@@ -1,6 +1,7 @@
 """Several worlds in one table, from made-up results."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from prudent.bidding import comparison
 from prudent.bidding.plan import INCUMBENT, calibration_file, make_plan, results_file, write_plan
 from prudent.files import CannotWrite
 
+ROOT = Path(__file__).parents[2]
 # Pay over the incumbent's and violations of each algorithm in week 1, by world.
 CAL = {0: (1.10, 0.20), 1: (1.20, 0.30), 2: (1.30, 0.40)}
 LAG = {0: (1.00, 0.25), 1: (1.10, 0.35), 2: (1.20, 0.45)}
@@ -170,3 +172,14 @@ def test_what_does_not_belong_together_is_refused(worlds, tmp_path, capsys):
         comparison.read_runs(worlds[1:2])
     with pytest.raises(ValueError, match="name the folders"):
         comparison.main([])
+
+
+def test_the_page_has_the_tables_of_the_records(capsys):
+    records = sorted((ROOT / "results/bidding").iterdir())
+    comparison.main(list(map(str, records)))
+    printed = [part.strip() for part in capsys.readouterr().out.split("\n\n")]
+    found = [part for part in printed if part.startswith("|")]
+    page = (ROOT / "docs/results/bidding.md").read_text()
+    assert len(records) == 3
+    assert len(found) == 4
+    assert all(table in page for table in found)
