@@ -182,7 +182,7 @@ def test_fewer_steps_are_refused_and_as_many_change_nothing(copy, monkeypatch):
 def test_a_run_that_somebody_writes_is_left_alone(copy):
     folder = copy(33)
     record = (folder / "run.json").read_bytes()
-    with only_writer(folder), pytest.raises(RuntimeError, match="another process is training"):
+    with only_writer(folder), pytest.raises(RuntimeError, match="another process is writing"):
         prudent.resume(folder, steps=STEPS, quiet=True)
     assert (folder / "run.json").read_bytes() == record
 

@@ -187,7 +187,7 @@ def test_a_record_shorter_than_its_checkpoint_remembers_is_refused(cut_short):
 
 
 def test_two_processes_cannot_write_one_folder(cut_short):
-    with only_writer(cut_short), pytest.raises(FolderInUse, match="another process is training"):
+    with only_writer(cut_short), pytest.raises(FolderInUse, match="another process is writing"):
         prudent.resume(cut_short, quiet=True)
 
 
