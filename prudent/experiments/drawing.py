@@ -19,6 +19,7 @@ from prudent.report.records import (
     GREEDY,
     Record,
     diagnostics_curve,
+    rates_decay,
     steps_planned,
     training_costs,
 )
@@ -88,8 +89,8 @@ def shortened(record: Record, steps: int) -> Record:
         return [line for line in lines if line.get("step", 0) <= steps]
 
     run = record.run
-    planned, decay = steps_planned(record), run.get("config", {}).get("rate_decay", "none")
-    if planned is not None and planned > steps and decay == "none":
+    planned = steps_planned(record)
+    if planned is not None and planned > steps and not rates_decay(record):
         run = {**run, "schedule": {**run["schedule"], "steps": steps}}
     return record._replace(
         run=run,

@@ -23,6 +23,7 @@ from prudent.report.groups import UNSTORED, distinct, same_settings, settings_of
 from prudent.report.records import (
     GREEDY,
     Record,
+    rates_decay,
     steps_done,
     steps_planned,
     training_costs,
@@ -369,15 +370,11 @@ def alike_but_for(setting: str, runs: Sequence[Evidence]) -> tuple[list[Evidence
     """The largest set of runs that differ in nothing but this setting, their seeds and, as long as
     nothing depends on it, their length; all as long as the shortest.
     """
-    free = [run for run in runs if not decays(run)]
-    sets = [*alike(free, (setting, STEPS)), *alike(filter(decays, runs), (setting,))]
+    free = [run for run in runs if not rates_decay(run.record)]
+    bound = [run for run in runs if rates_decay(run.record)]
+    sets = [*alike(free, (setting, STEPS)), *alike(bound, (setting,))]
     varied = [found for found in sets if len({run.setting(setting) for run in found}) > 1]
     return at_the_same_steps(max(varied, key=len, default=[]))
-
-
-def decays(run: Evidence) -> bool:
-    """Whether its learning rates fall to 0 at its last step."""
-    return bool(run.record.run.get("config", {}).get("rate_decay", "none") != "none")
 
 
 def along(

@@ -153,6 +153,13 @@ def steps_planned(record: Record) -> float | None:
     return float(steps) if is_number(steps) else None
 
 
+def rates_decay(record: Record) -> bool:
+    """Whether its learning rates fall to 0 at its last step: what it did until some earlier one is
+    then no run of so many steps.
+    """
+    return bool(record.run.get("config", {}).get("rate_decay", "none") != "none")
+
+
 def training_costs(record: Record) -> np.ndarray:
     """Of the training episodes, in time order."""
     return np.array([e["cost"] for e in record.episodes if e["phase"] == "training"], float)
