@@ -209,7 +209,7 @@ def critic_table(runs: Sequence[Ran]) -> list[list[str]]:
 
 
 def picture(runs: Sequence[Ran]) -> bytes:
-    figure = Figure(figsize=(5.2 * len(runs), 5.0), layout="constrained")
+    figure = Figure(figsize=(3.6 * len(runs) + 1.8, 4.4), layout="constrained")
     # Each has a scale of its own: worlds differ in how much money there is.
     panels = figure.subplots(1, len(runs), sharex=True, squeeze=False)[0]
     for run, axes in zip(runs, panels, strict=True):
