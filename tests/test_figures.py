@@ -145,7 +145,7 @@ def test_only_what_a_figure_is_about_is_varied_in_it(tmp_path):
     assert "hopper-velocity" not in labelled
 
 
-def draw(folder, name, out, *options):
+def draw(folder, name, out):
     layout = module(name).LAYOUT
     said = []
     drawing.draw(collect([folder]), layout, out, name, said.append)
