@@ -14,7 +14,15 @@ import pytest
 
 from prudent.cli import main
 from prudent.files import CannotWrite
-from prudent.report.figures import coloured, cost_label, draw_boxes, draw_budget, learning_figure
+from prudent.report.figures import (
+    coloured,
+    cost_label,
+    draw_boxes,
+    draw_budget,
+    draw_cost,
+    draw_training_boxes,
+    learning_figure,
+)
 from prudent.report.groups import by_label
 from prudent.report.pack import LARGE, compress, pack
 from prudent.report.records import (
@@ -146,6 +154,29 @@ def test_boxes_stand_in_the_order_of_training(tmp_path, axes):
     ]  # fmt: skip
     assert [text.get_text() for text in axes.get_xticklabels()] == ["1st", "2nd", "3rd", "4th"]
     assert axes.get_xticks().tolist() == [1, 2, 3, 4]
+
+
+def with_costs(record, spike):
+    """Evaluations and training episodes that cost 4, but one of each, which costs `spike`."""
+    progress = [
+        {**line, "evaluation": {**line["evaluation"], "cost": spike if at == 3 else 4.0}}
+        for at, line in enumerate(record.progress)
+    ]
+    costs = [4.0, 3.0, 2.0, 1.0, spike, 4.0, 3.0, 2.0, 1.0, *[4.0, 3.0] * 13]
+    episodes = [{"step": 1, "phase": "training", "cost": cost} for cost in costs]
+    return record._replace(progress=progress, episodes=episodes)
+
+
+@pytest.mark.parametrize("draw", [draw_cost, draw_training_boxes])
+def test_one_spike_does_not_press_a_panel_flat_and_is_said(tmp_path, axes, draw):
+    record = write_folder(tmp_path / "a", 0, steps=range(0, 410, 10))
+    draw(axes, by_label([with_costs(record, 321.0)]))
+    assert axes.get_title().endswith(", at most 321")
+    low, high = axes.get_ylim()
+    assert low < 4.0 and 5.0 < high < 6.0, "all but the spike, and the budget of 5"
+    axes.clear()
+    draw(axes, by_label([with_costs(record, 7.0)]))
+    assert "at most" not in axes.get_title() and axes.get_ylim()[1] > 7.0
 
 
 def test_a_kind_of_evaluation_counts_only_where_every_line_has_it(tmp_path):

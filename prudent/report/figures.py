@@ -17,7 +17,7 @@ few would mean nothing. From five on a shade shows one standard deviation, as in
 
 import io
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -26,6 +26,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter
 
@@ -53,6 +54,8 @@ Panel = Callable[[Any, Groups, Looks], None]
 LINES = {GREEDY: "-", SAMPLED: ":"}
 BUDGET_LINES: tuple[Any, ...] = ("--", "-.", (0, (1, 2)), (0, (8, 3)))
 STEPS = "environment steps after warm-up"
+USUAL = 0.95  # share of the values of a cost's curves that their axis shows in any case
+SPIKE = 1.5  # times what is usual: higher ones may be cut off
 MARKED = 7  # markers on a curve
 MANY = 6  # groups, more of which need wider boxes
 PRINTED = {
@@ -90,14 +93,18 @@ def draw_cost(axes: Any, groups: Groups, looks: Looks | None = None) -> None:
     runs = [records[0].run for records in groups.values()]
     draw_curve(axes, groups, "cost", looks)
     draw_budget(axes, *runs)
-    axes.set_title(f"test {cost_label(*runs)} per episode")
+    usual = np.quantile(heights(axes.lines), USUAL)
+    cut = cut_spikes(axes, max(usual, *(run["budget"] for run in runs)))
+    axes.set_title(f"test {cost_label(*runs)} per episode{cut}")
 
 
 def draw_training_boxes(axes: Any, groups: Groups, looks: Looks | None = None) -> None:
     runs = [records[0].run for records in groups.values()]
     draw_boxes(axes, groups, looks)
     draw_budget(axes, *runs)
-    axes.set_title(f"{cost_label(*runs)} of training episodes")
+    no_dots = [line for line in axes.lines if line.get_linestyle() != "None"]
+    cut = cut_spikes(axes, heights(no_dots).max())
+    axes.set_title(f"{cost_label(*runs)} of training episodes{cut}")
 
 
 def draw_gap(axes: Any, groups: Groups, looks: Looks | None = None, name: str = "gap") -> None:
@@ -188,6 +195,24 @@ def draw_boxes(axes: Any, groups: Groups, looks: Looks | None = None) -> None:
     axes.set_xlabel("quarter of training")
 
 
+def cut_spikes(axes: Any, usual: float) -> str:
+    """A few values far above the usual ones would press all others flat: then the axis ends below
+    them, and a note for its title says how high they go.
+    """
+    drawn = heights(axes.lines)
+    if usual <= 0 or drawn.max() <= SPIKE * usual:
+        return ""
+    lowest = drawn.min()
+    margin = 0.05 * (usual - lowest)
+    axes.set_ylim(lowest - margin, usual + margin)
+    return f", at most {drawn.max():.3g}"
+
+
+def heights(lines: Iterable[Any]) -> np.ndarray:
+    drawn = np.concatenate([np.asarray(line.get_ydata(), float) for line in lines])
+    return drawn[np.isfinite(drawn)]
+
+
 def cost_label(*runs: Mapping[str, Any]) -> str:
     """How these runs count cost; labels tell which does what where they do not agree."""
     return "discounted cost" if all(run["discounted"] for run in runs) else "cost"
@@ -203,7 +228,9 @@ def learning_figure(groups: Groups, path: Path, log_steps: bool = False) -> None
     for axes in (left, middle):
         if log_steps and axes.dataLim.xmax > 0:
             axes.set_xscale("log")  # which leaves out step 0
-    middle.legend(fontsize=8)
+    handles, labels = middle.get_legend_handles_labels()
+    columns = min(len(labels), 6)
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=8)
     figure.suptitle(literally(runs[0]["task"]))
     path.parent.mkdir(parents=True, exist_ok=True)
     save(figure, path)
