@@ -88,6 +88,22 @@ def test_comparison_has_a_half_for_each_family(tmp_path):
     assert [shown.get((row, 1)) for row in range(6)] == ["point-button1"] * 3 + [None] * 3
 
 
+def test_a_single_task_lies_on_its_side(tmp_path):
+    write(tmp_path, "cal", 0, "hopper-velocity", cost=COST, training=[1.0, 2.0, 3.0, 4.0])
+    figure = picture(tmp_path, "off-policy")
+    assert titles(figure) == [
+        f"hopper-velocity: {panel}"
+        for panel in ("test return", "test cost per episode", "cost of training episodes")
+    ]
+    assert [axes.get_subplotspec().rowspan.start for axes in figure.axes] == [0, 0, 0]
+    assert {axes.get_xscale() for axes in figure.axes} == {"linear"}
+
+
+def test_lines_of_very_different_length_have_steps_by_magnitude(tmp_path):
+    write(tmp_path, "cal", 0, "hopper-velocity", cost=COST)
+    assert {axes.get_xscale() for axes in picture(tmp_path, "on-policy").axes} == {"log"}
+
+
 def test_ratios_stand_side_by_side(tmp_path):
     for ratio in (1, 10, 20):
         for algorithm in ("cal", "wcsac"):

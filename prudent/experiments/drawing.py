@@ -34,8 +34,10 @@ DRAWN = {
     "gap": figures.draw_gap,
     "spread": figures.draw_spread,
 }
+BY_QUARTER = ("training cost",)  # and not over steps
 FORMATS = (".png", ".svg")
 SIDE = (3.4, 2.7)  # inches of one panel
+FEW, WIDE = 2, 5.1  # panels side by side that have more room, and how much
 WORD = 1.7  # inches of an entry of the legend
 Groups = dict[str, list[Record]]
 
@@ -161,10 +163,10 @@ def cells_of(labelled: Mapping[str, Sequence[Groups]], layout: Layout) -> dict[P
 
 def picture(labelled: Mapping[str, Sequence[Groups]], layout: Layout) -> Any:
     cells = cells_of(labelled, layout)
-    rows = list(dict.fromkeys(place.row for place in cells))
-    columns = {row: [p.column for p in cells if p.row == row] for row in rows}
-    across = max(map(len, columns.values()))
-    size = (SIDE[0] * across, SIDE[1] * len(rows) + 0.5)
+    rows = in_rows(cells)
+    across = max(map(len, rows))
+    width = SIDE[0] if across > FEW else WIDE
+    size = (width * across, SIDE[1] * len(rows) + 0.5)
     looks = looks_of(
         {label: runs for cell in cells.values() for label, runs in cell.groups.items()}
     )
@@ -173,13 +175,25 @@ def picture(labelled: Mapping[str, Sequence[Groups]], layout: Layout) -> Any:
     figure, axes = plt.subplots(
         len(rows), across, figsize=size, squeeze=False, layout="constrained"
     )
-    for row, panels in zip(rows, axes, strict=True):
-        for place, panel in zip(columns[row], panels, strict=False):
-            draw_cell(panel, Place(row, place), cells[Place(row, place)], looks)
-        for panel in panels[len(columns[row]) :]:
+    for places, panels in zip(rows, axes, strict=True):
+        for place, panel in zip(places, panels, strict=False):
+            draw_cell(panel, place, cells[place], looks)
+            if layout.log_steps and cells[place].panel not in BY_QUARTER:
+                figures.use_log_steps(panel)
+        for panel in panels[len(places) :]:
             panel.set_axis_off()
     add_legend(figure, axes.flat)
     return figure
+
+
+def in_rows(places: Iterable[Place]) -> list[list[Place]]:
+    """Side by side what has the same row; a single column is laid on its side."""
+    rows: dict[tuple[str, ...], list[Place]] = {}
+    for place in places:
+        rows.setdefault(place.row, []).append(place)
+    if all(len(row) == 1 for row in rows.values()):
+        return [[place for row in rows.values() for place in row]]
+    return list(rows.values())
 
 
 def draw_cell(axes: Any, place: Place, cell: Cell, looks: figures.Looks) -> None:

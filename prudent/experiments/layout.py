@@ -29,6 +29,7 @@ class Layout(NamedTuple):
     # Labels in this order, each in a colour of its own, where they are of different kinds and not
     # degrees of one thing.
     kinds: tuple[str, ...] = ()
+    log_steps: bool = False  # where lines end at very different steps
 
     @property
     def needs_oracle(self) -> bool:

@@ -226,14 +226,20 @@ def learning_figure(groups: Groups, path: Path, log_steps: bool = False) -> None
     draw_cost(middle, groups)
     draw_training_boxes(right, groups)
     for axes in (left, middle):
-        if log_steps and axes.dataLim.xmax > 0:
-            axes.set_xscale("log")  # which leaves out step 0
+        if log_steps:
+            use_log_steps(axes)
     handles, labels = middle.get_legend_handles_labels()
     columns = min(len(labels), 6)
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=8)
     figure.suptitle(literally(runs[0]["task"]))
     path.parent.mkdir(parents=True, exist_ok=True)
     save(figure, path)
+
+
+def use_log_steps(axes: Any) -> None:
+    """Step 0 is then left out; where there is no other, the axis stays as it is."""
+    if axes.dataLim.xmax > 0:
+        axes.set_xscale("log")
 
 
 def has_gap(groups: Groups) -> bool:
@@ -256,8 +262,8 @@ def task_figure(groups: Groups, looks: Looks, log_steps: bool = False) -> Any:
         figure, places = plt.subplot_mosaic(cast("Any", mosaic), **spaced(mosaic, lines))
         for name, axes in places.items():
             curves.get(name, draw_training_boxes)(axes, groups, looks)
-            if name in curves and log_steps and axes.dataLim.xmax > 0:
-                axes.set_xscale("log")
+            if name in curves and log_steps:
+                use_log_steps(axes)
             elif name in curves:
                 axes.xaxis.set_major_formatter(EngFormatter(sep=""))
             else:

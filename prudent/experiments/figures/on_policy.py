@@ -10,4 +10,4 @@ GRID = Grid(
 )
 # The last two are not in the paper's figure; where there are runs of them they are shown beside.
 SHOWN = ("pdo", "rcpo", "ipo", "crpo", "cup", "cal", "ppo-lag", "ppo")
-LAYOUT = Layout(("return", "cost"), among(*SHOWN), tasks_across)
+LAYOUT = Layout(("return", "cost"), among(*SHOWN), tasks_across, log_steps=True)
