@@ -235,6 +235,19 @@ def test_gap_table_has_the_halves_of_training(tmp_path):
     assert "| SAC-Lag | 3 | 41 | -3.00 [-5.48, -0.516] | 11.0 [8.52, 13.5] | - | - | - |" in text
 
 
+def test_what_was_diagnosed_is_in_the_tables_of_other_figures_too(tmp_path):
+    write(tmp_path, "cal", 0, cost=COST, conservatism=0.5)
+    layout = module("conservatism").LAYOUT
+
+    def text():
+        return drawing.tables(drawing.by_task(collect([tmp_path]), layout), layout)
+
+    assert "gap (A)" not in text()
+    write(tmp_path, "cal", 0, cost=COST, conservatism=2.0, gap=1.0)
+    assert "| k = 2 | 1 | 41 | 1.00 (one seed) | 1.00 (one seed) |" in text()
+    assert "| k = 0.5 | 0 | 0 | - | - |" in text()
+
+
 def with_format(folder, number, **fields):
     content = json.loads((folder / "run.json").read_text())
     run = {**content["run"], **fields}

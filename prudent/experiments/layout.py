@@ -25,7 +25,7 @@ class Layout(NamedTuple):
     panels: tuple[Panel, ...]
     label: Callable[[Run], str | None]  # of a run's line; None for runs that are none of its own
     place: Callable[[Run, Panel], Place]
-    tables: tuple[Table, ...] = ("final",)
+    tables: tuple[Table, ...] = ("final", "gap")  # the latter where a run was diagnosed
     # Labels in this order, each in a colour of its own, where they are of different kinds and not
     # degrees of one thing.
     kinds: tuple[str, ...] = ()

@@ -18,5 +18,4 @@ LAYOUT = Layout(
     ("return", "cost", "training cost", "spread", "gap"),
     among("ucb", "cal"),
     tasks_down,
-    ("final", "gap"),
 )

@@ -20,4 +20,4 @@ def single_or_conservative(run: Run) -> str | None:
     return name_of(run) if shown else None
 
 
-LAYOUT = Layout(("return", "cost", "gap"), single_or_conservative, tasks_down, ("final", "gap"))
+LAYOUT = Layout(("return", "cost", "gap"), single_or_conservative, tasks_down)
