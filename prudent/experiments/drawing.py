@@ -37,6 +37,7 @@ DRAWN = {
 BY_QUARTER = ("training cost",)  # and not over steps
 FORMATS = (".png", ".svg")
 SIDE = (3.4, 2.7)  # inches of one panel
+COMMON = 3  # panels of several families that stand side by side
 FEW, WIDE = 2, 5.1  # panels side by side that have more room, and how much
 WORD = 1.7  # inches of an entry of the legend
 Groups = dict[str, list[Record]]
@@ -187,11 +188,17 @@ def picture(labelled: Mapping[str, Sequence[Groups]], layout: Layout) -> Any:
 
 
 def in_rows(places: Iterable[Place]) -> list[list[Place]]:
-    """Side by side what has the same row; a single column is laid on its side."""
+    """Side by side what has the same row. A few tasks of several families have rows in common, and
+    a single column is laid on its side.
+    """
     rows: dict[tuple[str, ...], list[Place]] = {}
+    common: dict[tuple[str, ...], list[Place]] = {}
     for place in places:
         rows.setdefault(place.row, []).append(place)
-    if all(len(row) == 1 for row in rows.values()):
+        common.setdefault(place.row[1:], []).append(place)
+    if () not in common and max(map(len, common.values())) <= COMMON:
+        rows = common
+    if max(map(len, rows.values())) == 1:
         return [[place for row in rows.values() for place in row]]
     return list(rows.values())
 
