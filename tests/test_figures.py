@@ -1,5 +1,6 @@
 """The paper's figures from made-up records: which panels, which lines, which numbers."""
 
+import importlib.util
 import json
 import shlex
 import shutil
@@ -396,3 +397,20 @@ def test_tables_on_the_pages_are_those_of_the_records(page, command, tmp_path, m
 
 def test_pages_have_such_tables():
     assert DOCUMENTED
+
+
+def test_every_picture_of_results_is_drawn_again_by_one_command():
+    """`make figures` runs what stands on the pages; no picture may be without a line there."""
+    spec = importlib.util.spec_from_file_location("redraw", ROOT / "results" / "redraw.py")
+    redraw = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(redraw)
+    commands = redraw.drawing_commands()
+    drawn = {word for command in commands for word in command.split() if word.endswith(".png")}
+    for command in commands:
+        _, kind, name, *_ = command.split()
+        if kind == "experiment":
+            drawn.add(f"docs/results/figures/{name}.png")
+        elif kind == "bidding":
+            drawn.add("docs/results/figures/bidding-frontier.png")
+    kept = {str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "results").rglob("*.png")}
+    assert kept == drawn
