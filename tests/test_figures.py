@@ -111,6 +111,13 @@ def test_a_single_task_lies_on_its_side(tmp_path):
     assert {axes.get_xscale() for axes in figure.axes} == {"linear"}
 
 
+def test_five_panels_of_one_task_are_two_rows(tmp_path):
+    write(tmp_path, "cal", 0, "hopper-velocity", cost=COST, spread=FALLING, gap=FALLING)
+    figure = picture(tmp_path, "convexification")
+    shown = [axes.get_subplotspec().rowspan.start for axes in figure.axes if axes.axison]
+    assert shown == [0, 0, 0, 1, 1]
+
+
 def test_lines_of_very_different_length_have_steps_by_magnitude(tmp_path):
     write(tmp_path, "cal", 0, "hopper-velocity", cost=COST)
     assert {axes.get_xscale() for axes in picture(tmp_path, "on-policy").axes} == {"log"}
@@ -140,6 +147,19 @@ def test_runs_of_two_settings_are_not_one_line(tmp_path):
         picture(tmp_path, "conservatism")
     assert str(first) in str(refused.value)
     assert str(second) in str(refused.value)
+
+
+def test_runs_that_were_evaluated_at_other_intervals_are_one_line(tmp_path):
+    for seed, every in enumerate((1, 2)):
+        folder = write(tmp_path, "cal", seed, cost=COST + seed, conservatism=0.5)
+        content = json.loads((folder / "run.json").read_text())
+        content["run"].setdefault("schedule", {})["evaluate_every"] = every
+        (folder / "run.json").write_text(json.dumps(content))
+        kept = (folder / "progress.jsonl").read_text().splitlines(keepends=True)[::every]
+        (folder / "progress.jsonl").write_text("".join(kept))
+    figure = picture(tmp_path, "conservatism")
+    (mean,) = (line for line in figure.axes[1].get_lines() if line.get_label() == "k = 0.5")
+    np.testing.assert_allclose(mean.get_ydata(), COST[::2] + 0.5)
 
 
 def test_an_ablation_of_one_setting_leaves_those_of_others_out(tmp_path):

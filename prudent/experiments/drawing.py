@@ -35,9 +35,12 @@ DRAWN = {
     "spread": figures.draw_spread,
 }
 BY_QUARTER = ("training cost",)  # and not over steps
+# Schedules that change nothing of what is learned; curves are drawn at the steps that all have.
+UNFELT = {f"schedule.{name}_every" for name in ("evaluate", "checkpoint", "snapshot")}
 FORMATS = (".png", ".svg")
 SIDE = (3.4, 2.7)  # inches of one panel
 COMMON = 3  # panels of several families that stand side by side
+MOST = 4  # panels in a row of their own
 FEW, WIDE = 2, 5.1  # panels side by side that have more room, and how much
 WORD = 1.7  # inches of an entry of the legend
 Groups = dict[str, list[Record]]
@@ -138,7 +141,7 @@ def by_column(place: Place) -> list[tuple[float, str]]:
 
 def check_seeds_of_one(one: Record, other: Record, label: str) -> None:
     """That both may be of one line."""
-    differing = differences(one, other)
+    differing = differences(one, other) - UNFELT
     task = other.run["task"]
     if differing:
         names = ", ".join(sorted(name.rpartition(".")[2] for name in differing))
@@ -188,8 +191,8 @@ def picture(labelled: Mapping[str, Sequence[Groups]], layout: Layout) -> Any:
 
 
 def in_rows(places: Iterable[Place]) -> list[list[Place]]:
-    """Side by side what has the same row. A few tasks of several families have rows in common, and
-    a single column is laid on its side.
+    """Side by side what has the same row. A few tasks of several families have rows in common, a
+    single column is laid on its side, and a single row that is too long is broken.
     """
     rows: dict[tuple[str, ...], list[Place]] = {}
     common: dict[tuple[str, ...], list[Place]] = {}
@@ -198,9 +201,11 @@ def in_rows(places: Iterable[Place]) -> list[list[Place]]:
         common.setdefault(place.row[1:], []).append(place)
     if () not in common and max(map(len, common.values())) <= COMMON:
         rows = common
-    if max(map(len, rows.values())) == 1:
-        return [[place for row in rows.values() for place in row]]
-    return list(rows.values())
+    if max(map(len, rows.values())) > 1 and len(rows) > 1:
+        return list(rows.values())
+    alone = [place for row in rows.values() for place in row]
+    width = len(alone) if len(alone) <= MOST else COMMON
+    return [alone[at : at + width] for at in range(0, len(alone), width)]
 
 
 def draw_cell(axes: Any, place: Place, cell: Cell, looks: figures.Looks) -> None:
