@@ -244,13 +244,9 @@ def tables(labelled: Mapping[str, Sequence[Groups]], layout: Layout) -> str:
             place = layout.place(next(iter(groups.values()))[0].run, layout.panels[0])
             aside = "" if len(places) == 1 else f", {place.column}"
             parts.append(f"## {task}{aside}\n")
-            shown = [n for n in layout.tables if n != "gap" or any_diagnosed(groups)]
+            shown = [n for n in layout.tables if n != "gap" or figures.has_gap(groups)]
             parts += [TABLES[name](groups) + "\n" for name in shown]
     return "\n".join(parts)
-
-
-def any_diagnosed(groups: Groups) -> bool:
-    return any(record.diagnostics for records in groups.values() for record in records)
 
 
 def half_cost_table(groups: Mapping[str, Sequence[Record]]) -> str:
