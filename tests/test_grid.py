@@ -91,6 +91,7 @@ TABLE = {
         {("cal", "cost_critics", size) for size in (2, 4, 6, 8)},
     ),
     "thresholds": (SG5 | MJ4, {("ppo",)}),
+    "sac-lag": (SG5 | MJ4, {("cal",), ("sac-lag",)}),  # ours
 }
 ON_POLICY = {"pdo", "rcpo", "ipo", "crpo", "cup"}
 
