@@ -326,6 +326,45 @@ def test_settings_are_compared_over_the_steps_that_both_have(tmp_path):
     assert verdicts(tmp_path, "CAL earns more than cvpo") == [HOLDS]
 
 
+def thin(folder, every):
+    """A run that was evaluated less often."""
+    about = json.loads((folder / "run.json").read_text())
+    about["run"]["schedule"]["evaluate_every"] = every
+    (folder / "run.json").write_text(json.dumps(about))
+    lines = (folder / "progress.jsonl").read_text().splitlines(keepends=True)
+    (folder / "progress.jsonl").write_text("".join(lines[::every]))
+
+
+def test_curves_are_compared_at_the_evaluations_that_both_have(tmp_path):
+    """UCB's cost swings from one evaluation to the next, of which CAL has every second only."""
+    slow = BUDGET + np.sin(np.arange(len(STEPS)) * np.pi / 4)
+    for seed in range(3):
+        write(tmp_path, "ucb", seed, conservatism=0.5, cost=wave(9.0) + noise(seed))
+        thin(write(tmp_path, "cal", seed, conservatism=0.5, cost=slow + noise(seed)), 2)
+    assert verdicts(tmp_path, "CAL oscillates less than UCB of the same k") == [FAILS]
+
+
+def test_runs_that_were_evaluated_at_other_intervals_are_seeds_of_one_setting(tmp_path):
+    for seed in range(3):
+        run = write(tmp_path, "sac-lag", seed, cost=15.0 + noise(seed))
+        thin(run, 1 + seed % 2)
+    (claim,) = (claim for claim in CLAIMS if claim.text == "SAC-Lag costs more than its budget")
+    (finding,) = judge([claim], collect([tmp_path]))
+    assert (finding.verdict, finding.note) == (HOLDS, "3 seeds, 4,000 steps")
+
+
+def test_runs_without_a_common_evaluation_are_not_compared(tmp_path):
+    """But for that before training, at which nothing was learned."""
+    for seed in range(3):
+        write(tmp_path, "cal", seed, earned=9.0 + noise(seed))
+        rare = write(tmp_path, "cvpo", seed, earned=5.0 + noise(seed))
+        lines = [json.loads(x) for x in (rare / "progress.jsonl").read_text().splitlines()]
+        for line in lines[1:]:
+            line["step"] += 1
+        (rare / "progress.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert verdicts(tmp_path, "CAL earns more than cvpo") == [UNKNOWN]
+
+
 def test_options_that_the_paper_does_not_have_are_said_and_left_out(tmp_path):
     for seed in range(3):
         write(tmp_path, "cal", seed, cost=8.0 + noise(seed))

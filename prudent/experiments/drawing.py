@@ -13,7 +13,7 @@ from prudent.experiments.layout import Layout, Panel, Place
 from prudent.files import write_atomically
 from prudent.report import figures
 from prudent.report.cautions import unfinished
-from prudent.report.groups import differences, distinct, evaluated, in_order, natural
+from prudent.report.groups import UNFELT, differences, distinct, evaluated, in_order, natural
 from prudent.report.looks import COLOURS, MARKERS, Look, looks_of
 from prudent.report.records import (
     GREEDY,
@@ -35,8 +35,6 @@ DRAWN = {
     "spread": figures.draw_spread,
 }
 BY_QUARTER = ("training cost",)  # and not over steps
-# Schedules that change nothing of what is learned; curves are drawn at the steps that all have.
-UNFELT = {f"schedule.{name}_every" for name in ("evaluate", "checkpoint", "snapshot")}
 FORMATS = (".png", ".svg")
 SIDE = (3.4, 2.7)  # inches of one panel
 COMMON = 3  # panels of several families that stand side by side

@@ -9,7 +9,7 @@ setting) that is above 0 if the claim holds. Its 95 % interval, Student's or Wel
     on both sides, fewer; or one seed     not enough data, and the command that supplies it
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from scipy import stats
 
 from prudent.report import folders
 from prudent.report.departures import departures
-from prudent.report.groups import UNSTORED, distinct, same_settings, settings_of
+from prudent.report.groups import UNFELT, UNSTORED, distinct, same_settings, settings_of
 from prudent.report.records import (
     GREEDY,
     Record,
@@ -301,12 +301,13 @@ def as_published(algorithm: str) -> Which:
 
 
 def alike(runs: Iterable[Evidence], but: Sequence[str] = ()) -> list[list[Evidence]]:
-    """Runs that differ in nothing but these settings and their seeds, together. Of a seed that both
-    formats have, the newer.
+    """Runs that differ in nothing that is felt but these settings and their seeds, together. Of a
+    seed that is there twice, the run of the newer format.
     """
     sets: list[list[Evidence]] = []
+    unfelt = (*but, *UNFELT)
     for run in sorted(runs, key=lambda run: -run.record.format):
-        own = (s for s in sets if same_settings(s[0].record, run.record, but))
+        own = (s for s in sets if same_settings(s[0].record, run.record, unfelt))
         found = next(own, None)
         if found is None:
             sets.append([run])
@@ -331,25 +332,29 @@ def of_one_setting(
 
 
 def each(which: Which, number: Number, sign: float, runs: Sequence[Evidence]) -> Margin | Lacking:
-    found = of_one_setting(which, runs, number)
+    found, last = at_the_same_steps(of_one_setting(which, runs, number))
     values = [value for run in found if (value := number(run)) is not None]
     if not values:
         return Lacking("too little recorded" if any(map(which, runs)) else "no runs")
-    margin = per_seed([sign * value for value in values])
-    return margin._replace(steps=steps_done(found[0].record))
+    return per_seed([sign * value for value in values])._replace(steps=last)
 
 
-def cut(run: Evidence, last: int) -> Evidence:
-    """As it was after so many steps."""
-    progress = [line for line in run.record.progress if line["step"] <= last]
+def cut(run: Evidence, steps: Container[int], last: int) -> Evidence:
+    """As it was after `last` steps, had it been evaluated at these only."""
+    progress = [line for line in run.record.progress if line["step"] in steps]
     episodes = [line for line in run.record.episodes if line.get("step", 0) <= last]
     return run._replace(record=run.record._replace(progress=progress, episodes=episodes))
 
 
 def at_the_same_steps(runs: Sequence[Evidence]) -> tuple[list[Evidence], int]:
-    """As they were when the shortest of them ended."""
-    last = min((steps_done(run.record) for run in runs), default=0)
-    return [cut(run, last) for run in runs], last
+    """As they were when the shortest of them ended, at the evaluations that all of them have: how
+    much a curve oscillates, and how far its last evaluations reach back, depend on their interval.
+    None where they have no such evaluation but that before training.
+    """
+    evaluated = [{line["step"] for line in run.record.progress} for run in runs]
+    common = set.intersection(*evaluated) if evaluated else set()
+    last = max(common, default=0)
+    return [cut(run, common, last) for run in runs if last], last
 
 
 def against(

@@ -37,6 +37,8 @@ UNSTORED: Mapping[str, str] = {
     "config.multiplier_scope": "global",
     "config.multiplier_count": "1",
 }
+# Intervals that change nothing of what is learned; such runs are compared at the steps of all.
+UNFELT = {f"schedule.{name}_every" for name in ("evaluate", "checkpoint", "snapshot")}
 # Where these differ, runs do not solve the same problem, so that every label must say it.
 PROBLEM = ("budget", "discounted", "horizon")
 # What follows from `cost_bounds`, which says it already.
