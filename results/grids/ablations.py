@@ -1,7 +1,7 @@
 """Fig. 5 and the ensemble's size, smaller: CAL with other k, c and E on one task.
 
-CAL with its own (0.5, 10, 4) goes on to 60 000 steps, so that one run serves all grids that have it;
-figures of this one are drawn with `--until 40000`.
+CAL with its own (0.5, 10, 4) goes on to 60 000 steps, so that one run serves all grids that have
+it; figures of this one are drawn with `--until 40000`.
 """
 
 from prudent.experiments.grid import Grid, Variant, over
