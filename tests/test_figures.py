@@ -123,6 +123,19 @@ def test_lines_of_very_different_length_have_steps_by_magnitude(tmp_path):
     assert {axes.get_xscale() for axes in picture(tmp_path, "on-policy").axes} == {"log"}
 
 
+def test_a_step_axis_has_few_numbers(tmp_path):
+    """Of up to six digits each, which would meet."""
+    folder = write(tmp_path, "cal", 0, cost=COST, conservatism=0.5)
+    lines = [json.loads(line) for line in (folder / "progress.jsonl").read_text().splitlines()]
+    longer = [{**line, "step": 15 * line["step"]} for line in lines]
+    (folder / "progress.jsonl").write_text("".join(json.dumps(line) + "\n" for line in longer))
+    figure = picture(tmp_path, "conservatism")
+    figure.canvas.draw()  # before that nobody knows how much room there is
+    for axes in figure.axes[:2]:
+        low, high = axes.get_xlim()
+        assert [x for x in axes.get_xticks() if low <= x <= high] == [0, 20_000, 40_000, 60_000]
+
+
 def test_ratios_stand_side_by_side(tmp_path):
     for ratio in (1, 10, 20):
         for algorithm in ("cal", "wcsac"):
