@@ -126,6 +126,17 @@ def test_it_loads_without_errors_and_asks_for_nothing_but_itself(open_page, repo
     assert " src=" not in text.split('id="plotly"')[0].replace("&lt;img src=", "")
 
 
+def test_no_button_sends_the_runs_away(open_page):
+    """Plotly has one that shares a chart on a server of its makers."""
+    seen = open_page()
+    seen.plot(0, "return")
+    buttons = seen.page.locator(".modebar-btn").evaluate_all(
+        "found => found.map(button => button.dataset.title)"
+    )
+    assert "Pan" in buttons
+    assert not [title for title in buttons if "Share" in title or "loud" in title]
+
+
 def test_the_numbers_are_those_of_the_runs(open_page):
     seen = open_page()
     thick = means(seen.plot(1, "return"))["cal (default)"]

@@ -134,6 +134,8 @@ function layout(panel, chosen) {
     plot_bgcolor: "transparent", hovermode: "closest", boxmode: "overlay",
     font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: ink },
     hoverlabel: { align: "left", namelength: -1 },
+    // Else it is made of the transparent paper, which comes out as a dark bar over the curves.
+    modebar: { bgcolor: "transparent", color: soft, activecolor: ink },
     xaxis: {
       ...axis, type: chosen.logarithmic && !isBoxes ? "log" : "linear",
       title: { text: isBoxes ? "quarter of training" : "environment steps after warm-up",
@@ -162,6 +164,7 @@ function draw(figure, tasks, chosen) {
   figure.dataset.traces = traces.length;
   return Plotly.react(canvas, traces, layout(panel, chosen), {
     responsive: true, displaylogo: false,
+    showSendToCloud: false, plotlyServerURL: "", // the page is offline, and its data its reader's
     modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"],
     toImageButtonOptions: { filename: name, scale: 2 },
   });
