@@ -136,6 +136,15 @@ def test_a_step_axis_has_few_numbers(tmp_path):
         assert [x for x in axes.get_xticks() if low <= x <= high] == [0, 20_000, 40_000, 60_000]
 
 
+def test_a_long_title_has_two_lines(tmp_path):
+    spiky = np.where(np.arange(len(COST)) == 3, 377.0, COST)
+    write(tmp_path, "cal", 0, cost=spiky, updates_per_step=20)
+    assert titles(picture(tmp_path, "update-ratio")) == [
+        "point-button2: 20 per step: test return",
+        "point-button2: 20 per step\ntest cost per episode, at most 377",
+    ]
+
+
 def test_ratios_stand_side_by_side(tmp_path):
     for ratio in (1, 10, 20):
         for algorithm in ("cal", "wcsac"):

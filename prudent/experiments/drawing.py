@@ -41,6 +41,7 @@ COMMON = 3  # panels of several families that stand side by side
 MOST = 4  # panels in a row of their own
 FEW, WIDE = 2, 5.1  # panels side by side that have more room, and how much
 WORD = 1.7  # inches of an entry of the legend
+LINE = 56  # letters of a title that a panel has room for
 TICKS = 5  # intervals of a step axis at most, so that numbers of six digits do not meet
 Groups = dict[str, list[Record]]
 
@@ -212,7 +213,9 @@ def draw_cell(axes: Any, place: Place, cell: Cell, looks: figures.Looks) -> None
     run = next(iter(cell.groups.values()))[0].run
     where = [run["task"]] if place.column == run["task"] else [run["task"], place.column]
     where = [part for part in where if part != cell.panel]
-    axes.set_title(figures.literally(": ".join([*where, axes.get_title()])), fontsize=8)
+    parts = [": ".join(where), axes.get_title()]
+    between = ": " if len(": ".join(parts)) <= LINE else "\n"
+    axes.set_title(between.join(map(figures.literally, parts)), fontsize=8)
     axes.tick_params(labelsize=8)
     if cell.panel not in BY_QUARTER:
         axes.locator_params(axis="x", nbins=TICKS)
