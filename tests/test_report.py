@@ -407,6 +407,24 @@ def test_packed_records_read_the_same(tmp_path):
         assert (tmp_path / "again" / name).read_bytes() == (kept / name).read_bytes()
 
 
+def test_numbers_of_very_many_episodes_are_packed_short(tmp_path, monkeypatch):
+    """Short numbers stay what they are when a packed record is packed again."""
+    monkeypatch.setattr("prudent.report.pack.HUGE", 100)
+    write_folder(tmp_path / "a", 0)
+    lines = [
+        {"step": 123456789, "phase": "training", "return": 1 / 3, "cost": 82.74849, "length": 7}
+    ] * 3
+    (tmp_path / "a" / "episodes.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
+    said = []
+    pack(tmp_path / "a", tmp_path / "kept", said.append)
+    kept = (tmp_path / "kept" / "episodes.jsonl").read_text().splitlines()
+    short = {"step": 123456789, "phase": "training", "return": 0.33333, "cost": 82.748, "length": 7}
+    assert list(map(json.loads, kept)) == [short] * 3
+    assert said[-1] == f"{tmp_path / 'a'}: numbers of its episodes are kept to 5 digits"
+    pack(tmp_path / "kept", tmp_path / "again", said.append)
+    assert (tmp_path / "again" / "episodes.jsonl").read_text().splitlines() == kept
+
+
 def test_packed_records_name_no_place_on_the_machine(tmp_path):
     write_folder(tmp_path / "a", 0)
     file = tmp_path / "a" / "run.json"

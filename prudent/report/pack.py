@@ -1,7 +1,8 @@
 """Keep a run's records: `python -m prudent.report.pack runs/cal-seed-0 results/cal-seed-0`.
 
 Copies what reports read (run.json, progress.jsonl, episodes.jsonl, diagnostics.jsonl) and nothing
-else. Line files of more than `LARGE` bytes are compressed; reports read both forms. Of places on
+else. Line files of more than `LARGE` bytes are compressed; reports read both forms. Where there are
+`HUGE` bytes of episodes, their numbers are kept to `DIGITS` digits, and that is said. Of places on
 the machine in the run's command only the last part of the name is kept: records are for others.
 """
 
@@ -21,6 +22,8 @@ from prudent.report.records import read_record, steps_done, steps_planned
 from prudent.report.stored import EPISODES, PROGRESS, RUN, Say, find, note, read_bytes
 
 LARGE = 100_000  # bytes
+HUGE = 10_000_000
+DIGITS = 5
 
 
 def compress(content: bytes) -> bytes:
@@ -57,6 +60,19 @@ def whole_lines(content: bytes) -> bytes:
     return content
 
 
+def rounded(content: bytes) -> bytes:
+    """Lines whose numbers have `DIGITS` digits: most of what is left of a compressed episode."""
+
+    def short(value: object) -> object:
+        return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
+
+    lines = map(json.loads, content.splitlines())
+    return b"".join(
+        to_json({name: short(value) for name, value in line.items()}).encode() + b"\n"
+        for line in lines
+    )
+
+
 def pack(source: Path, destination: Path, say: Say = note) -> None:
     """Copy a run's records into a new folder, large ones compressed."""
     if destination.exists():
@@ -72,6 +88,9 @@ def pack(source: Path, destination: Path, say: Say = note) -> None:
     with new_folder(destination) as folder:
         for name, content in contents.items():
             kept = content if name == RUN else whole_lines(content)
+            if name == EPISODES and len(kept) > HUGE:
+                say(f"{source}: numbers of its episodes are kept to {DIGITS} digits")
+                kept = rounded(kept)
             if name != RUN and len(kept) > LARGE:
                 write_atomically(folder / f"{name}.gz", compress(kept))
             else:
