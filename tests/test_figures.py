@@ -120,7 +120,13 @@ def test_five_panels_of_one_task_are_two_rows(tmp_path):
 
 def test_lines_of_very_different_length_have_steps_by_magnitude(tmp_path):
     write(tmp_path, "cal", 0, "hopper-velocity", cost=COST)
-    assert {axes.get_xscale() for axes in picture(tmp_path, "on-policy").axes} == {"log"}
+    figure = picture(tmp_path, "on-policy")
+    assert {axes.get_xscale() for axes in figure.axes} == {"log"}
+    (curve,) = (line for line in figure.axes[1].get_lines() if line.get_label() == "CAL")
+    assert curve.get_xdata()[0] == 0
+    drawn = curve.get_transform().transform(curve.get_xydata())
+    assert not np.isfinite(drawn[0, 0])  # where no line leads to
+    assert np.isfinite(drawn[1:]).all()
 
 
 def test_a_step_axis_has_few_numbers(tmp_path):

@@ -239,7 +239,8 @@ def learning_figure(groups: Groups, path: Path, log_steps: bool = False) -> None
 def use_log_steps(axes: Any) -> None:
     """Step 0 is then left out; where there is no other, the axis stays as it is."""
     if axes.dataLim.xmax > 0:
-        axes.set_xscale("log")
+        # Clipped, it would stand at the far left, and a flat line lead to it.
+        axes.set_xscale("log", nonpositive="mask")
 
 
 def has_gap(groups: Groups) -> bool:
