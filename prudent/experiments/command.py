@@ -37,8 +37,7 @@ from prudent.settings import Count, CountOrZero, PositiveShare, checked, conform
 
 Name = Literal[
     "underestimation", "convexification", "off-policy", "conservatism", "convexity", "on-policy",
-    "update-ratio", "ensemble-size", "thresholds", "theory", "dual",
-    "sac-lag",
+    "update-ratio", "ensemble-size", "thresholds", "theory", "dual", "sac-lag",
 ]  # fmt: skip
 EXPERIMENTS: tuple[str, ...] = get_args(Name)
 
