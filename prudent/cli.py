@@ -34,6 +34,7 @@ usage: prudent [--version] [--debug] COMMAND ...
   experiment NAME               the runs of one of the paper's figures, those that are missing
   sweep --algorithms A --tasks T   a grid of your own: settings with several values are its axes
   report PATH ...               figures, tables and a page to explore, of all runs below these paths
+  seeds PATH ...                what each run below these paths did, one by one
   claims PATH ...               what runs below these paths say of the paper's claims
   bidding COMMAND               an advertising market: simulate it, learn from its logs
   list                          algorithms, and tasks with their budgets
@@ -378,6 +379,30 @@ def one_picture(options: ReportOptions) -> None:
 
 
 @dataclass(frozen=True)
+class SeedsOptions:
+    paths: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """Folders with runs in them, at any depth."""
+    until: Count | None = None
+    """Only what runs did in their first so many steps."""
+
+
+def seeds(arguments: list[str]) -> None:
+    from prudent.report.folders import collect
+    from prudent.report.records import shortened
+    from prudent.report.seeds import seed_tables
+    from prudent.report.stored import printable
+
+    options = read(SeedsOptions, "prudent seeds", arguments)
+    found = collect(options.paths)
+    if not found:
+        below = ", ".join(map(str, options.paths)) or "nothing"
+        raise ValueError(f"no run below {below}")
+    if options.until is not None:
+        found = [shortened(record, options.until) for record in found]
+    print("\n".join(map(printable, seed_tables(found).split("\n"))))
+
+
+@dataclass(frozen=True)
 class ClaimsOptions:
     paths: Annotated[tuple[Path, ...], tyro.conf.Positional]
     """Folders with runs in them, at any depth."""
@@ -493,6 +518,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "sweep": sweep,
     "run-one": run_one,
     "report": report,
+    "seeds": seeds,
     "claims": claims,
     "bidding": bidding,
     "list": list_all,

@@ -32,7 +32,7 @@ from prudent.experiments.speed import (
 )
 from prudent.options import parse, read
 from prudent.report.folders import collect
-from prudent.report.records import Record
+from prudent.report.records import Record, shortened
 from prudent.settings import Count, CountOrZero, PositiveShare, checked, conform, option
 
 Name = Literal[
@@ -136,8 +136,6 @@ def experiment(arguments: list[str]) -> None:
 
 def draw_records(options: ExperimentOptions, layout: Layout) -> None:
     """From runs that are there: those of the tasks, algorithms and seeds that were named."""
-    from prudent.experiments.drawing import shortened
-
     usual = {field.name: field.default for field in fields(GridOptions)}
     running = [name for name in RUNNING if getattr(options, name) != usual[name]]
     if running:

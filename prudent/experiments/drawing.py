@@ -15,16 +15,9 @@ from prudent.report import figures
 from prudent.report.cautions import unfinished
 from prudent.report.groups import UNFELT, differences, distinct, evaluated, in_order, natural
 from prudent.report.looks import COLOURS, MARKERS, Look, looks_of
-from prudent.report.records import (
-    GREEDY,
-    Record,
-    diagnostics_curve,
-    rates_decay,
-    steps_planned,
-    training_costs,
-)
+from prudent.report.records import GREEDY, Record, diagnostics_curve, training_costs
 from prudent.report.stored import Say, note
-from prudent.report.tables import final, final_table, with_interval
+from prudent.report.tables import final, final_table, markdown, with_interval
 from prudent.statistics import cost_interval
 
 DRAWN = {
@@ -84,26 +77,6 @@ def warn(labelled: Mapping[str, Sequence[Groups]], layout: Layout, say: Say) -> 
                         f"{task}, {label}: not in the gap's panel and table, since `prudent "
                         f"diagnose` was not there: {', '.join(without)}"
                     )
-
-
-def shortened(record: Record, steps: int) -> Record:
-    """What the run had done after that many steps: a run of so many, if nothing in it depends on
-    how long it was meant to be.
-    """
-
-    def before(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        return [line for line in lines if line.get("step", 0) <= steps]
-
-    run = record.run
-    planned = steps_planned(record)
-    if planned is not None and planned > steps and not rates_decay(record):
-        run = {**run, "schedule": {**run["schedule"], "steps": steps}}
-    return record._replace(
-        run=run,
-        progress=before(record.progress),
-        episodes=before(record.episodes),
-        diagnostics=before(record.diagnostics),
-    )
 
 
 def by_task(records: Sequence[Record], layout: Layout) -> dict[str, list[Groups]]:
@@ -255,24 +228,22 @@ def tables(labelled: Mapping[str, Sequence[Groups]], layout: Layout) -> str:
 
 def half_cost_table(groups: Mapping[str, Sequence[Record]]) -> str:
     """How the paper came by its budgets: half of what unconstrained PPO costs in the end."""
-    rows = [
-        "| algorithm | seeds | cost at the end | half of it | budget of the task |",
-        "|---|---|---|---|---|",
-    ]
+    headings = ("algorithm", "seeds", "cost at the end", "half of it", "budget of the task")
+    rows = []
     for label, records in groups.items():
         costs = final(records, "cost", GREEDY)
         cells = [label, str(len(records)), with_interval(costs), with_interval(costs / 2)]
-        rows.append("| " + " | ".join([*cells, f"{records[0].run['budget']:g}"]) + " |")
-    return "\n".join(rows)
+        rows.append([*cells, f"{records[0].run['budget']:g}"])
+    return markdown(headings, rows)
 
 
 def last_quarter_table(groups: Mapping[str, Sequence[Record]]) -> str:
     """What the training episodes cost in the end, of which the limit is meant to hold."""
-    rows = [
-        "| options | seeds | budget | cost of training episodes, last quarter | over budget "
-        "| final test cost | final test return |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    headings = (
+        "options", "seeds", "budget", "cost of training episodes, last quarter", "over budget",
+        "final test cost", "final test return",
+    )  # fmt: skip
+    rows = []
     for label, records in groups.items():
         budget = records[0].run["budget"]
         costs = [np.array_split(training_costs(record), 4)[-1] for record in records]
@@ -282,17 +253,17 @@ def last_quarter_table(groups: Mapping[str, Sequence[Record]]) -> str:
         cells += [with_interval(mean, cost_interval), f"{over:.0%}"]
         cells += [with_interval(final(records, "cost", GREEDY), cost_interval)]
         cells += [with_interval(final(records, "return", GREEDY))]
-        rows.append("| " + " | ".join(cells) + " |")
-    return "\n".join(rows)
+        rows.append(cells)
+    return markdown(headings, rows)
 
 
 def gap_table(groups: Mapping[str, Sequence[Record]]) -> str:
     """Estimate minus oracle, mean over the snapshots of each half of training and over seeds."""
-    rows = [
-        "| algorithm | seeds | snapshots | gap (A), first half | second half "
-        "| gap (B), first half | second half | coverage |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    headings = (
+        "algorithm", "seeds", "snapshots", "gap (A), first half", "second half",
+        "gap (B), first half", "second half", "coverage",
+    )  # fmt: skip
+    rows = []
     for label, every in groups.items():
         records = [record for record in every if record.diagnostics] or every
         gap = diagnostics_curve(records, "gap")
@@ -301,8 +272,8 @@ def gap_table(groups: Mapping[str, Sequence[Record]]) -> str:
             cells += halves(diagnostics_curve(records, name).values)
         coverage = diagnostics_curve(records, "coverage").values
         cells.append(f"{coverage.mean():.0%}" if coverage.size else "-")
-        rows.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
-    return "\n".join(rows)
+        rows.append(cells)
+    return markdown(headings, rows)
 
 
 TABLES = {

@@ -29,7 +29,7 @@ from prudent.report.records import (
     training_costs,
 )
 from prudent.report.stored import Entry, Say, note
-from prudent.report.tables import LAST, share_over_budget
+from prudent.report.tables import LAST, markdown, share_over_budget
 from prudent.statistics import FEWEST_SEEDS, LEVEL, area_under_curve, mean_interval, oscillation
 
 HOLDS, FAILS, UNKNOWN = "holds", "does not hold", "not enough data"
@@ -575,11 +575,10 @@ CLAIMS = (
 
 
 def claims_table(findings: Sequence[Finding]) -> str:
-    """Markdown."""
-    rows = [
-        "| figure | claim | task | verdict | statistic (above 0: holds) | 95 % interval | note |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    headings = (
+        "figure", "claim", "task", "verdict", "statistic (above 0: holds)", "95 % interval", "note",
+    )  # fmt: skip
+    rows = []
     for claim, task, verdict, margin, remark in findings:
         value = bounds = "-"
         if margin is not None and np.isfinite(margin.value):
@@ -588,6 +587,5 @@ def claims_table(findings: Sequence[Finding]) -> str:
             bounds = "[{:.3g}, {:.3g}]".format(*margin.interval)
         supply = f"; run: `{claim.command}`" if verdict == UNKNOWN else ""
         cells = claim.figure, claim.text, task, verdict, f"{claim.statistic}: {value}", bounds
-        escaped = (cell.replace("|", r"\|") for cell in (*cells, remark + supply))
-        rows.append("| " + " | ".join(escaped) + " |")
-    return "\n".join(rows)
+        rows.append((*cells, remark + supply))
+    return markdown(headings, rows)

@@ -160,6 +160,26 @@ def rates_decay(record: Record) -> bool:
     return bool(record.run.get("config", {}).get("rate_decay", "none") != "none")
 
 
+def shortened(record: Record, steps: int) -> Record:
+    """What the run had done after that many steps: a run of so many, if nothing in it depends on
+    how long it was meant to be.
+    """
+
+    def before(lines: Sequence[Entry]) -> list[Entry]:
+        return [line for line in lines if line.get("step", 0) <= steps]
+
+    run = record.run
+    planned = steps_planned(record)
+    if planned is not None and planned > steps and not rates_decay(record):
+        run = {**run, "schedule": {**run["schedule"], "steps": steps}}
+    return record._replace(
+        run=run,
+        progress=before(record.progress),
+        episodes=before(record.episodes),
+        diagnostics=before(record.diagnostics),
+    )
+
+
 def training_costs(record: Record) -> np.ndarray:
     """Of the training episodes, in time order."""
     return np.array([e["cost"] for e in record.episodes if e["phase"] == "training"], float)

@@ -1,6 +1,6 @@
 """Final numbers with intervals: as a Markdown table, and in more detail for the page."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -67,12 +67,22 @@ def evaluation_cells(records: Sequence[Record], kind: str) -> list[str]:
     ]
 
 
+def markdown(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table; a bar in a cell is no border."""
+    lines = ["| " + " | ".join(headings) + " |", "|" + "---|" * len(headings)]
+    for row in rows:
+        lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |")
+    return "\n".join(lines)
+
+
+FINAL = (
+    "algorithm", "seeds", "steps", "return", "cost", "episodes within budget", "length",
+    "training episodes over budget", "hours a run",
+)  # fmt: skip
+
+
 def final_table(groups: Mapping[str, Sequence[Record]]) -> str:
-    rows = [
-        "| algorithm | seeds | steps | return | cost | episodes within budget | length "
-        "| training episodes over budget | hours a run |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     for label, records in groups.items():
         shares = [s for record in records if (s := share_over_budget(record)) is not None]
         hours = np.mean([training_hours(record) for record in records])
@@ -84,8 +94,8 @@ def final_table(groups: Mapping[str, Sequence[Record]]) -> str:
                 f"{np.mean(shares):.1%}" if shares else "no episode yet",
                 f"{hours:.2f}",
             ]
-            rows.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
-    return "\n".join(rows)
+            rows.append(cells)
+    return markdown(FINAL, rows)
 
 
 class Row(NamedTuple):
