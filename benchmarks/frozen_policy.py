@@ -11,9 +11,11 @@ many updates the estimate is compared with the snapshot's episodes again, by `pr
 own code. `measure` writes one line of JSON per snapshot and number of updates, `table` makes a
 Markdown table of them.
 
-A gap that closes was lag; one that stays is in the data, or in what networks make of it. Needs the
-run's folder with its replay, of which none may have been overwritten, and an algorithm of the SAC
-family (`learning_rate` and `cost_learning_rate` apart).
+A gap that closes was lag; one that stays is in the data, or in what networks make of it. With
+`--own 100` the replay also has the steps of so many episodes of that policy, others than those it
+is judged by: what closes only then was in the data. Needs the run's folder with its replay, of
+which none may have been overwritten, and an algorithm of the SAC family (`learning_rate` and
+`cost_learning_rate` apart).
 """
 
 import argparse
@@ -26,8 +28,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from prudent.api import task_of
-from prudent.diagnostics.episodes import play
+from prudent.api import Environment, task_of
+from prudent.configs import Run
+from prudent.diagnostics.episodes import Visited, play
 from prudent.diagnostics.gap import describe_gap, describe_oracle, oracle_of
 from prudent.diagnostics.run import Plan, as_taught, time_limit_ends
 from prudent.diagnostics.snapshots import subject_of
@@ -48,6 +51,8 @@ def costs_only(stored: StoredRun) -> Learner:
     config = stored.run.config
     if not hasattr(config, "cost_learning_rate"):
         raise SystemExit(f"{stored.run.algorithm} does not keep its learning rates apart")
+    if getattr(config, "dual_states", "replay") != "replay":
+        config = replace(config, dual_states="replay")  # of no use to a policy that stays
     run = replace(stored.run, config=replace(config, learning_rate=0.0))
     spec = read_environment(stored.content).spec
     return compile_for_rows(build_for(run, spec), spec, run.schedule.batch_size, seed=0)
@@ -61,21 +66,48 @@ def replay_rows(folder: Path, stored: StoredRun) -> np.ndarray:
     return np.concatenate([segment.rows for segment in found.segments])
 
 
+def rows_of(episodes: Sequence[Visited], run: Run) -> np.ndarray:
+    """As the replay would hold them, for cost critics: without rewards, and without a last step
+    that critics look past, since what followed was not seen.
+    """
+    found = []
+    for episode in as_taught(episodes, run):
+        following = np.append(episode.observations[1:], episode.observations[-1:], axis=0)
+        ends = np.array(episode.continues)
+        if episode.cut and time_limit_ends(run):
+            ends[-1] = 0.0
+        rewards = np.zeros_like(ends)
+        numbers = np.stack([rewards, episode.costs, rewards, ends], axis=1)
+        rows = np.concatenate([episode.observations, episode.actions, numbers, following], axis=1)
+        found.append(rows[:-1] if ends[-1] else rows)
+    return np.concatenate(found).astype(np.float32)
+
+
 def gaps_after(
-    folder: Path, steps: Sequence[int], counts: Sequence[int], episodes: int
+    folder: Path,
+    steps: Sequence[int],
+    counts: Sequence[int],
+    episodes: int,
+    own: int = 0,
+    env: Environment | None = None,
 ) -> Iterator[dict[str, Any]]:
     """By snapshot and number of updates; the first of a snapshot is with none."""
     stored = read_stored(folder)
     run, learner, subject = stored.run, costs_only(stored), subject_of(folder, stored)
     rows = replay_rows(folder, stored)
-    environments = open_several(task_of(run, None), episodes)
-    seeds = [episode_seed(Plan().seed, index) for index in range(episodes)]
+    environments = open_several(task_of(run, env), episodes)
+    seeds = [episode_seed(Plan().seed, index) for index in range(episodes + own)]
+    judging, teaching = seeds[:episodes], seeds[episodes:]
     for step in steps:
         state = subject.read(step)
-        visited = play(subject.acting(state, seeds[0]), environments, seeds, run.horizon)
+        visited = play(subject.acting(state, judging[0]), environments, judging, run.horizon)
         oracle = oracle_of(as_taught(visited, run), run.config.cost_discount, time_limit_ends(run))
         known = describe_oracle(oracle)
         held = rows[: run.schedule.warmup_steps + step]
+        if own:
+            act = subject.acting(state, teaching[0])
+            taught = play(act, environments, teaching, run.horizon)
+            held = np.concatenate([held, rows_of(taught, run)])
         generator, done = np.random.default_rng(step), 0
         for count in (0, *counts):
             while done < count:
@@ -87,6 +119,7 @@ def gaps_after(
                 **{name: getattr(run, name) for name in ("algorithm", "task", "seed")},
                 "step": step,
                 "updates": count,
+                "own_episodes": own,
                 **{name: known[name] for name in ("oracle", "oracle_interval")},
                 **{name: line[name] for name in ("estimate", "gap", "gap_interval")},
                 "start_spread": line["start_spread"],
@@ -99,7 +132,8 @@ def table(paths: Sequence[Path]) -> str:
     counts = sorted({line["updates"] for line in lines})
     runs: dict[str, dict[int, dict[int, Any]]] = {}
     for line in lines:
-        run = runs.setdefault(f"{line['algorithm']}, seed {line['seed']}", {})
+        own = f", {line['own_episodes']} episodes more" if line["own_episodes"] else ""
+        run = runs.setdefault(f"{line['algorithm']}, seed {line['seed']}{own}", {})
         run.setdefault(line["step"], {})[line["updates"]] = line
     rows = []
     for name, snapshots in runs.items():
@@ -124,6 +158,7 @@ def main() -> None:
     measuring.add_argument("--steps", type=int, nargs="+", required=True)
     measuring.add_argument("--updates", type=int, nargs="+", default=[10_000, 40_000])
     measuring.add_argument("--episodes", type=int, default=100)
+    measuring.add_argument("--own", type=int, default=0)
     commands.add_parser("table").add_argument("paths", type=Path, nargs="+")
     options = parser.parse_args()
     if options.command == "table":
@@ -132,7 +167,7 @@ def main() -> None:
     counts = sorted(options.updates)
     if any(count % AT_ONCE for count in counts):
         parser.error(f"--updates must be multiples of {AT_ONCE}")
-    for line in gaps_after(options.run, options.steps, counts, options.episodes):
+    for line in gaps_after(options.run, options.steps, counts, options.episodes, options.own):
         print(json.dumps(line), flush=True)
 
 
