@@ -141,7 +141,8 @@ def table(paths: Sequence[Path]) -> str:
             gaps = [f"{found[count]['gap']:.1f}" if count in found else "-" for count in counts]
             rows.append([name, f"{step:,}", f"{found[0]['oracle']:.1f}", *gaps])
         rows.append([name, "mean size", "", *(mean_size(snapshots, count) for count in counts)])
-    return markdown(["run", "snapshot", "oracle", *(f"gap after {c:,}" for c in counts)], rows)
+    after = (f"after {count:,} updates" if count else "gap" for count in counts)
+    return markdown(["run", "snapshot", "oracle", *after], rows)
 
 
 def mean_size(snapshots: dict[int, dict[int, Any]], count: int) -> str:

@@ -83,7 +83,7 @@ def test_the_table(script, tmp_path):
         )
     )  # fmt: skip
     assert script.table([path]).splitlines() == [
-        "| run | snapshot | oracle | gap after 0 | gap after 10 |",
+        "| run | snapshot | oracle | gap | after 10 updates |",
         "|---|---|---|---|---|",
         "| cal, seed 1 | 1,000 | 7.0 | -4.0 | 1.0 |",
         "| cal, seed 1 | 2,000 | 7.0 | 2.0 | -2.0 |",
