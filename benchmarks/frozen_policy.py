@@ -134,7 +134,10 @@ def table(paths: Sequence[Path]) -> str:
     for line in lines:
         own = f", {line['own_episodes']} episodes more" if line["own_episodes"] else ""
         run = runs.setdefault(f"{line['algorithm']}, seed {line['seed']}{own}", {})
-        run.setdefault(line["step"], {})[line["updates"]] = line
+        found = run.setdefault(line["step"], {})
+        if line["updates"] in found:
+            raise SystemExit(f"two lines of {line['algorithm']}, step {line['step']}: two runs?")
+        found[line["updates"]] = line
     rows = []
     for name, snapshots in runs.items():
         for step, found in sorted(snapshots.items()):

@@ -89,6 +89,8 @@ def test_the_table(script, tmp_path):
         "| cal, seed 1 | 2,000 | 7.0 | 2.0 | -2.0 |",
         "| cal, seed 1 | mean size |  | 3.0 | 1.5 |",
     ]
+    with pytest.raises(SystemExit, match="two lines of cal, step 1000"):
+        script.table([path, path])
 
 
 def test_the_page_has_the_table_of_the_records(script):
