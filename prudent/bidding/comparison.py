@@ -18,9 +18,9 @@ from prudent.bidding.tables import (
     BEST_CONSTANT,
     CONSTANT,
     Line,
+    as_markdown,
     draw_frontier,
     figure_bytes,
-    markdown,
     read_lines,
     title,
     value,
@@ -237,14 +237,14 @@ def text_of(runs: Sequence[Ran]) -> str:
         "Pay against the incumbent in % / advertisers below their target in % / what the "
         f"constraint limits ({plan.form}, in %; at most {100 * FORMS[plan.form].bound:g}), means "
         "over worlds:",
-        markdown(weekly_table(runs)),
+        as_markdown(weekly_table(runs)),
         "Means over weeks:",
-        markdown(policy_table(runs)),
+        as_markdown(policy_table(runs)),
         "Differences, paired by world, of means over weeks:",
-        markdown(difference_table(runs, compared)),
+        as_markdown(difference_table(runs, compared)),
         "A day's cost in tenths of its budget, as critics estimated it at the day's start / as "
         "days then were:",
-        markdown(critic_table(runs)),
+        as_markdown(critic_table(runs)),
     ]
     return "\n\n".join(parts) + "\n"
 

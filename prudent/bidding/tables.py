@@ -16,6 +16,7 @@ from prudent.bidding.schema import DAYS
 from prudent.bidding.world import preset as world_preset
 from prudent.constraints import FORMS, FormName
 from prudent.files import write_atomically
+from prudent.report.tables import markdown
 
 TITLES = {
     "wcsac": "WCSAC", "cvpo": "CVPO", "cup": "CUP", "sac-pid": "SAC-PIDLag", "cal": "CAL",
@@ -245,12 +246,9 @@ def draw(
         axes.annotate(text, (rate, pay), fontsize=7, xytext=(3, 3), textcoords="offset points")
 
 
-def markdown(rows: Sequence[Sequence[str]]) -> str:
-    if not rows:
-        return ""
-    head, *body = [[cell.replace("|", r"\|") for cell in row] for row in rows]
-    lines = [head, ["---"] * len(head), *body]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+def as_markdown(rows: Sequence[Sequence[str]]) -> str:
+    """The first row has the headings."""
+    return markdown(rows[0], rows[1:]) if rows else ""
 
 
 def write_csv(path: Path, rows: Sequence[Sequence[str]]) -> None:
@@ -302,7 +300,7 @@ def write_report(folder: Path, plan: Plan) -> None:
     picture = frontier(lines, plan, folder / "frontier.png")
     text = (
         f"# Semi-batch bidding, simulated\n\n{caption(plan)}\n\nPay in thousands, less the least "
-        f"in the table / violations in %:\n\n{markdown(paper)}\n\n{markdown(full)}\n"
+        f"in the table / violations in %:\n\n{as_markdown(paper)}\n\n{as_markdown(full)}\n"
     )
     write_atomically(folder / "tables.md", text.encode())
     write_atomically(folder / "index.html", page(plan, paper, full, picture).encode())
