@@ -34,7 +34,7 @@ format: $(SET_UP)
 docs: $(SET_UP)-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-# The pictures on the pages of results, from the records in results/.
+# The pictures and tables on the pages of results, from the records in results/.
 figures: $(SET_UP)
 	$(BIN)/python results/redraw.py
 

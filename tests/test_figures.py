@@ -447,12 +447,16 @@ def test_pages_have_such_tables():
     assert DOCUMENTED
 
 
+def redraw():
+    spec = importlib.util.spec_from_file_location("redraw", ROOT / "results" / "redraw.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def test_every_picture_of_results_is_drawn_again_by_one_command():
     """`make figures` runs what stands on the pages; no picture may be without a line there."""
-    spec = importlib.util.spec_from_file_location("redraw", ROOT / "results" / "redraw.py")
-    redraw = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(redraw)
-    commands = redraw.drawing_commands()
+    commands = redraw().drawing_commands()
     drawn = {word for command in commands for word in command.split() if word.endswith(".png")}
     for command in commands:
         _, kind, name, *_ = command.split()
@@ -462,3 +466,32 @@ def test_every_picture_of_results_is_drawn_again_by_one_command():
             drawn.add("docs/results/figures/bidding-frontier.png")
     kept = {str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "results").rglob("*.png")}
     assert kept == drawn
+
+
+def table(*rows):
+    return "".join(f"| {row} |\n" for row in ("k", "---", *rows))
+
+
+def test_a_page_gets_its_tables_by_title_and_heading():
+    module = redraw()
+    page = "\n".join(
+        ["**b** (one)", "", table(1), "| other |", "", "**a**", "", table(2), "text", "", table(3)]
+    )
+    # Those of a page come in any order; what has been put in is not taken for what stood there.
+    written = "\n".join(["## a", "", table(1), table(4), "## b", "", table(2), ""])
+    found = module.with_tables(page, module.tables_in(written))
+    assert found == "\n".join(
+        ["**b** (one)", "", table(2), "| other |", "", "**a**", "", table(1), "text", "", table(4)]
+    )
+    more = module.tables_in(written + "## c\n\n" + table(5))
+    with pytest.raises(ValueError, match="it has no place for a table of c"):
+        module.with_tables(page, more)
+
+
+def test_without_titles_tables_come_in_order():
+    module = redraw()
+    page = f"## First\n\n{table(1)}\n## Second\n\n{table(2)}"
+    found = module.with_tables(page, module.tables_in(f"{table(3)}\n{table(4)}"))
+    assert found == f"## First\n\n{table(3)}\n## Second\n\n{table(4)}"
+    with pytest.raises(ValueError, match=r"no place for a table of \| k \|"):
+        module.with_tables("", module.tables_in(table(1)))
