@@ -33,7 +33,7 @@ from prudent.report.records import (
     read_record,
     training_costs_by_quarter,
 )
-from prudent.report.tables import final_table, share_over_budget
+from prudent.report.tables import final_table, share_over_budget, with_interval
 from prudent.training.reporter import Reporter, describe, flatten, tensorboard
 
 
@@ -294,6 +294,12 @@ def test_a_run_that_grows_while_it_is_read_is_still_one(tmp_path):
     first = write_folder(tmp_path / "a", 0)
     grown = first._replace(progress=[*first.progress, {**first.progress[-1], "step": 30}])
     assert by_label([first, grown]) == {"cal (default)": [first]}
+
+
+def test_three_digits_without_a_point_behind_them():
+    assert with_interval(np.array([-168.7]), digits="#.3g") == "-169 (one seed)"
+    # 12.706 times the mean's error, which is 1.
+    assert with_interval(np.array([1.0, 3.0]), digits="#.3g") == "2.00 [-10.7, 14.7]"
 
 
 def test_one_seed_with_two_results_is_refused(tmp_path):

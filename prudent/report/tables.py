@@ -24,10 +24,14 @@ FINAL_COSTS = ("cost", "cost ± sd", "cost, IQM")  # headings of what the budget
 
 def with_interval(values: np.ndarray, find: Interval = mean_interval, digits: str = ".1f") -> str:
     """Mean over seeds and Student's 95 % interval of it."""
-    interval, mean = find(values), f"{np.mean(values):{digits}}"
+
+    def told(value: float) -> str:
+        return f"{value:{digits}}".removesuffix(".")  # which `#.3g` leaves behind hundreds
+
+    interval, mean = find(values), told(float(np.mean(values)))
     if interval is None:
         return f"{mean} (one seed)"
-    return f"{mean} [{interval[0]:{digits}}, {interval[1]:{digits}}]"
+    return f"{mean} [{told(interval[0])}, {told(interval[1])}]"
 
 
 def cost_with_interval(records: Sequence[Record], kind: str) -> str:
