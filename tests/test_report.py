@@ -23,7 +23,7 @@ from prudent.report.figures import (
     draw_training_boxes,
     learning_figure,
 )
-from prudent.report.groups import by_label
+from prudent.report.groups import by_label, by_task
 from prudent.report.pack import LARGE, compress, pack
 from prudent.report.records import (
     GREEDY,
@@ -199,8 +199,19 @@ def test_other_settings_are_another_group(tmp_path):
     groups = by_label(records)
     assert {label: [r.run["seed"] for r in group] for label, group in groups.items()} == {
         "cal (default, hidden=[8, 8], convexity=10)": [0, 1],
-        "cal (default, hidden=[64, 64], convexity=100)": [0, 1],
+        "cal (default)": [0, 1],  # which has these of itself
     }
+
+
+def test_what_is_the_presets_own_is_not_said_but_keeps_its_place(tmp_path):
+    values = [10.0, 2.0, 0.5, 0.0]  # of these 2 is the preset's
+    records = [
+        write_folder(tmp_path / str(value), 0, config={"conservatism": value}) for value in values
+    ]
+    named = [f"cal (default{told})" for told in (
+        ", conservatism=0", ", conservatism=0.5", "", ", conservatism=10",
+    )]  # fmt: skip
+    assert list(by_task(records)["orbit"]) == named
 
 
 def test_labels_name_the_setting_in_full_where_its_last_word_is_not_enough(tmp_path):
@@ -250,7 +261,7 @@ def test_settings_added_later_keep_old_records_with_new_ones(tmp_path):
     assert list(by_label([old, new])) == ["cal (default)"]
     other = write_folder(tmp_path / "c", 2, schedule={"steps": 9, "update_unit": "episodes"})
     assert list(by_label([old, new, other])) == [
-        "cal (default, update_unit=steps)", "cal (default, update_unit=episodes)",
+        "cal (default)", "cal (default, update_unit=episodes)",
     ]  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from prudent.report.departures import departures, usual_values
 from prudent.report.records import Record
 from prudent.report.stored import Entry, Say, note
 
@@ -162,12 +163,17 @@ def natural(text: str) -> list[tuple[float, str]]:
 
 
 def in_order(groups: Mapping[str, list[Record]]) -> dict[str, list[Record]]:
-    """As algorithms are listed everywhere, then by label, 2 before 10; seeds ascending."""
+    """As algorithms are listed everywhere, then by preset and by the settings that differ, 2 before
+    10; seeds ascending.
+    """
+    settings = {label: settings_of(records[0]) for label, records in groups.items()}
+    names = differing(list(settings.values()))
 
-    def place(label: str) -> tuple[int, list[tuple[float, str]]]:
-        algorithm = groups[label][0].run["algorithm"]
-        rank = KNOWN.index(algorithm) if algorithm in KNOWN else len(KNOWN)
-        return rank, natural(label)
+    def place(label: str) -> tuple[int, list[list[tuple[float, str]]]]:
+        run = groups[label][0].run
+        rank = KNOWN.index(run["algorithm"]) if run["algorithm"] in KNOWN else len(KNOWN)
+        values = [setting(settings[label], name) or "" for name in names]
+        return rank, [natural(word) for word in (run["algorithm"], run["preset"], *values)]
 
     def seed(record: Record) -> int:
         return int(record.run["seed"])
@@ -238,13 +244,23 @@ def differing(settings: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def label(group: Group, groups: Sequence[Group]) -> str:
-    """Algorithm and preset, then all that tells this group from others that share these two."""
+    """Algorithm and preset, then what tells this group from others that share these two, and what
+    experiments vary; of both only what is not the preset's own.
+    """
     namesakes = [other for other in groups if other.name == group.name]
     comparable = [other for other in namesakes if other.format == group.format]
     everywhere = differing([other.settings for other in groups])
     problem = [name for name in everywhere if name in PROBLEM]
-    own = differing([other.settings for other in comparable])
-    names = list(dict.fromkeys([*own, *problem]))
+    run = group.records[0].run
+    preset = usual_values(run["algorithm"], run["task"], run["preset"])
+    usual = {name: shown(value) for name, value in preset.items()}
+    own = [
+        name
+        for name in differing([other.settings for other in comparable])
+        if setting(group.settings, name) != usual.get(last_part(name))
+    ]
+    varied = [name for name in group.settings if last_part(name) in departures(run)]
+    names = list(dict.fromkeys([*own, *varied, *problem]))
     details = [described(group.settings, name) for name in names]
     if len(comparable) < len(namesakes):
         details.append(f"format {group.format}")
@@ -252,8 +268,16 @@ def label(group: Group, groups: Sequence[Group]) -> str:
 
 
 def described(settings: Mapping[str, str], name: str) -> str:
-    last = name.rpartition(".")[2]
-    namesakes = [other for other in settings if other.rpartition(".")[2] == last]
+    last = last_part(name)
+    namesakes = [other for other in settings if last_part(other) == last]
     short = last if len(namesakes) < 2 else name
-    value = settings.get(name, UNSTORED.get(name))
+    value = setting(settings, name)
     return f"{short} not recorded" if value is None else f"{short}={value}"
+
+
+def last_part(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def setting(settings: Mapping[str, str], name: str) -> str | None:
+    return settings.get(name, UNSTORED.get(name))
