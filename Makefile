@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SET_UP := .venv/set-up
 
-.PHONY: train test test-all mutants lint types format docs figures clean
+.PHONY: train test test-all mutants lint types format docs evidence figures clean
 
 train: $(SET_UP)
 	$(BIN)/python -m prudent.tutorial
@@ -33,6 +33,10 @@ format: $(SET_UP)
 # The site in site/. Any broken link or warning is an error; the build itself needs no network.
 docs: $(SET_UP)-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+# The runs that the pages of results still lack, kept in results/: hours of work, which resumes.
+evidence: $(SET_UP)
+	$(BIN)/python results/gather.py
 
 # The pictures and tables on the pages of results, from the records in results/.
 figures: $(SET_UP)
