@@ -127,30 +127,35 @@ def by_label(records: Sequence[Record], say: Say = note) -> dict[str, list[Recor
     tasks = sorted({record.run["task"] for record in records})
     if len(tasks) != 1:
         raise ValueError(f"one task at a time; these runs are of {', '.join(tasks) or 'none'}")
-    return labelled(evaluated(distinct(records, say), say), say)
+    found = grouped(evaluated(distinct(records, say), say))
+    tell_formats(found, say)
+    return labelled(found)
 
 
 def by_task(records: Sequence[Record], say: Say = note) -> dict[str, dict[str, list[Record]]]:
     """Task -> label -> seeds, algorithms and their settings in a fixed order.
 
-    Where one run clashes with another, the first is kept and that is said.
+    Where one run clashes with another, the first is kept and that is said. (That formats are mixed
+    is among the page's cautions.)
     """
     tasks: dict[str, list[Record]] = {}
     for record in evaluated(distinct(records, say, clash=say), say):
         tasks.setdefault(record.run["task"], []).append(record)
-    return {task: in_order(labelled(found, say)) for task, found in sorted(tasks.items())}
+    return {task: in_order(labelled(grouped(found))) for task, found in sorted(tasks.items())}
 
 
 def algorithms_of(tasks: Mapping[str, Mapping[str, Sequence[Record]]]) -> set[str]:
     return {records[0].run["algorithm"] for groups in tasks.values() for records in groups.values()}
 
 
-def labelled(records: Sequence[Record], say: Say) -> dict[str, list[Record]]:
+def grouped(records: Sequence[Record]) -> list[Group]:
     together: dict[Identity, list[Record]] = {}
     for record in records:
         together.setdefault(identity(record), []).append(record)
-    groups = [Group(found[0].format, settings_of(found[0]), found) for found in together.values()]
-    tell_formats(groups, say)
+    return [Group(found[0].format, settings_of(found[0]), found) for found in together.values()]
+
+
+def labelled(groups: Sequence[Group]) -> dict[str, list[Record]]:
     found = {label(group, groups): group.records for group in groups}
     assert len(found) == len(groups), "two groups of runs have one label"
     return found
