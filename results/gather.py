@@ -35,6 +35,8 @@ GRIDS = ("second_tasks", "gap", "ablations", "update_ratio", "off_policy", "on_p
 class Options:
     grids: tuple[str, ...] = GRIDS
     """Files in results/grids, the first ones first."""
+    tasks: tuple[str, ...] = ()
+    """Only these."""
     seeds: tuple[CountOrZero, ...] = ()
     """Only these."""
     jobs: Count | None = None
@@ -104,10 +106,13 @@ def gather(wanted: Sequence[Missing], at_once: int, notes: Path) -> bool:
 def main() -> None:
     options = checked(tyro.cli(Options, prog="python results/gather.py", description=__doc__))
     grids = [RESULTS / "grids" / f"{name}.py" for name in options.grids]
+    if strange := set(options.tasks).difference(*(grid_in(path).tasks for path in grids)):
+        raise ValueError(f"no task of these grids: {', '.join(sorted(strange))}")
     wanted = [
         each
         for each in missing(grids, RESULTS, options.runs)
-        if not options.seeds or each.job.run.seed in options.seeds
+        if (not options.tasks or each.job.run.task in options.tasks)
+        and (not options.seeds or each.job.run.seed in options.seeds)
     ]
     print(f"{len(wanted)} runs have no records yet")
     if options.dry_run:

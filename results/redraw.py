@@ -66,9 +66,10 @@ def tables_in(text: str) -> list[Table]:
 
 def with_tables(page: str, tables: Sequence[Table]) -> str:
     """The page with its tables of the same headings replaced: each by that of the same title, or
-    by the next if its title is none of theirs.
+    by the next if it has none or one that is none of theirs.
     """
-    waiting, titles, pieces, end = list(tables), {table.title for table in tables}, [], 0
+    titles = {table.title for table in tables if table.title}
+    waiting, pieces, end = list(tables), [], 0
     for old in tables_in(page):
         alike = [new for new in waiting if new.heading == old.heading]
         own = [new for new in alike if new.title == old.title or old.title not in titles]

@@ -495,3 +495,12 @@ def test_without_titles_tables_come_in_order():
     assert found == f"## First\n\n{table(3)}\n## Second\n\n{table(4)}"
     with pytest.raises(ValueError, match=r"no place for a table of \| k \|"):
         module.with_tables("", module.tables_in(table(1)))
+
+
+def test_a_table_below_no_title_is_the_next_whether_that_has_one_or_not():
+    module = redraw()
+    page = f"# Page\n\n{table(1)}\n## Second\n\n{table(2)}"
+    found = module.with_tables(
+        page, module.tables_in(f"## a\n\n{table(3)}\n") + module.tables_in(table(4))
+    )
+    assert found == f"# Page\n\n{table(3)}\n## Second\n\n{table(4)}"
