@@ -1,4 +1,5 @@
-"""Every picture and table of docs/results anew, from the records kept here: `make figures`.
+"""Every picture and table of docs/results anew, from the records kept here: `make figures`, or of
+some pages: `python results/redraw.py gap claims`.
 
 Runs the commands that stand on the pages, as they stand there, and puts the tables they write in
 the place of those on the page. Equal records give equal pictures and tables, so afterwards
@@ -84,7 +85,10 @@ def with_tables(page: str, tables: Sequence[Table]) -> str:
 
 
 def main() -> None:
-    for page in sorted(PAGES.glob("*.md")):
+    pages = {page.stem: page for page in sorted(PAGES.glob("*.md"))}
+    if strange := set(sys.argv[1:]) - set(pages):
+        sys.exit(f"no page of docs/results: {', '.join(sorted(strange))}")
+    for page in [pages[name] for name in sys.argv[1:]] or pages.values():
         tables: list[Table] = []
         for command in commands_of(page):
             print(command, flush=True)
