@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import shlex
+import sys
 import shutil
 from importlib import import_module
 from pathlib import Path
@@ -504,3 +505,9 @@ def test_a_table_below_no_title_is_the_next_whether_that_has_one_or_not():
         page, module.tables_in(f"## a\n\n{table(3)}\n") + module.tables_in(table(4))
     )
     assert found == f"# Page\n\n{table(3)}\n## Second\n\n{table(4)}"
+
+
+def test_a_page_that_is_not_there_is_refused(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["redraw.py", "claims", "gapp"])
+    with pytest.raises(SystemExit, match="no page of docs/results: gapp"):
+        redraw().main()
