@@ -3,8 +3,8 @@
 import importlib.util
 import json
 import shlex
-import sys
 import shutil
+import sys
 from importlib import import_module
 from pathlib import Path
 
