@@ -19,7 +19,7 @@ PAGES = ROOT / "docs" / "results"
 # Only those that read records: pages also say how the runs were made and kept.
 READS = re.compile(
     r"prudent (report|experiment .*--records|bidding compare) .*--out docs/results"
-    r"|prudent claims |python benchmarks/frozen_policy.py table "
+    r"|prudent claims |python benchmarks/(frozen_policy|batch_noise).py table "
 )
 PARTS = re.compile(
     r"^(?:## (?P<section>.+)|\*\*(?P<bold>[^*]+)\*\*.*|(?P<table>(?:\|.*\n)+))", re.MULTILINE
