@@ -29,6 +29,7 @@ from prudent.training.policy import read_environment
 from prudent.training.stored import read_stored
 
 DRAWN = 20_000  # batches of each size
+CHOSEN = ("conservatism", "convexity", "cost_critics")  # k, c and E
 
 
 class Prices(NamedTuple):
@@ -70,7 +71,7 @@ def lines_of(folder: Path, batches: Sequence[int]) -> Iterator[dict[str, Any]]:
             found = prices(estimates, spec.cost_budget, multiplier, config.convexity, batch)
             yield {
                 **{name: getattr(run, name) for name in ("algorithm", "task", "seed")},
-                **{name: getattr(config, name) for name in ("conservatism", "convexity")},
+                **{name: getattr(config, name) for name in CHOSEN},
                 "trained_with": run.schedule.batch_size,
                 "step": snapshot.step,
                 "budget": spec.cost_budget,
@@ -87,7 +88,8 @@ def table(paths: Sequence[Path]) -> str:
     sizes = sorted({line["batch"] for line in lines})
     found: dict[tuple[str, int], dict[int, Any]] = {}
     for line in lines:
-        name = f"{line['task']}, k = {line['conservatism']:g}, c = {line['convexity']:g}"
+        k, c, ensemble = (line[name] for name in CHOSEN)
+        name = f"{line['task']}, k = {k:g}, c = {c:g}, E = {ensemble}"
         name += f", batches of {line['trained_with']}, seed {line['seed']}"
         by_size = found.setdefault((name, line["step"]), {})
         if line["batch"] in by_size:

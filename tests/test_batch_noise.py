@@ -67,8 +67,9 @@ def test_what_has_no_such_price_is_refused(script, tmp_path):
 
 
 LINE = {
-    "algorithm": "cal", "task": "t", "seed": 1, "conservatism": 0.5, "convexity": 10.0,
-    "trained_with": 12, "step": 1000, "budget": 2.0, "mean": 1.5, "multiplier": 0.0, "batch": 12,
+    "algorithm": "cal", "task": "t", "seed": 1,
+    "conservatism": 0.5, "convexity": 10.0, "cost_critics": 4, "trained_with": 12,
+    "step": 1000, "budget": 2.0, "mean": 1.5, "multiplier": 0.0, "batch": 12,
     "deviation": 0.25, "over": 0.023, "weight": 0.021,
 }  # fmt: skip
 
@@ -78,10 +79,16 @@ def test_the_table(script, tmp_path):
     lines = [LINE, {**LINE, "batch": 48, "deviation": 0.125, "over": 0.0, "weight": 1.2e-5}]
     lines += [{**LINE, "step": 2000, "mean": 2.25, "weight": 2.6}]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    name = "t, k = 0.5, c = 10, batches of 12, seed 1"
+    name = "t, k = 0.5, c = 10, E = 4, batches of 12, seed 1"
     assert script.table([path]).splitlines()[2:] == [
         f"| {name} | 1,000 | 2 | 1.5 | 0.25 | 2.3% | 0.021 | 1.2e-05 | 0 |",
         f"| {name} | 2,000 | 2 | 2.25 | 0.25 | 2.3% | 2.6 | - | 2.5 |",
     ]
     with pytest.raises(SystemExit, match=r"two lines of t, k = 0\.5"):
         script.table([path, path])
+
+
+def test_the_table_on_the_page_is_that_of_the_records(script):
+    paths = sorted((ROOT / "results" / "batch_noise").glob("*.jsonl"))
+    assert paths
+    assert script.table(paths) in (ROOT / "docs" / "results" / "ablations.md").read_text()
