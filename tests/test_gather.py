@@ -79,3 +79,18 @@ def test_what_cannot_be_kept_is_said(script, grids, tmp_path, capsys):
 
 def test_the_grids_are_those_of_the_folder(script):
     assert sorted(script.GRIDS) == sorted(p.stem for p in (ROOT / "results/grids").glob("*.py"))
+
+
+def test_only_some_tasks_and_none_that_no_grid_has(script, tmp_path, monkeypatch, capsys):
+    (tmp_path / "grids").mkdir()
+    (tmp_path / "grids" / "small.py").write_text(GRID.replace('("orbit",)', '("orbit", "skid")'))
+    monkeypatch.setattr(script, "RESULTS", tmp_path)
+    words = ["gather.py", "--dry-run", "--grids", "small", "--tasks"]
+    monkeypatch.setattr("sys.argv", [*words, "skid"])
+    script.main()
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first == "4 runs have no records yet"
+    assert all(line.startswith("  small/skid-") for line in lines)
+    monkeypatch.setattr("sys.argv", [*words, "hopper"])
+    with pytest.raises(ValueError, match="no task of these grids: hopper"):
+        script.main()
