@@ -1,6 +1,7 @@
 """The paper's claims on made-up records of both kinds."""
 
 import json
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -243,6 +244,24 @@ def test_other_settings_are_not_taken_for_seeds(tmp_path):
         write(tmp_path, "sac-lag", seed, rate=1, cost=15.0 + noise(seed))
     write(tmp_path, "sac-lag", 0, rate=2, cost=-500.0)
     assert verdicts(tmp_path, "SAC-Lag costs more than its budget") == [HOLDS]
+
+
+@pytest.mark.parametrize("discount", [0.9, 0.995])
+def test_of_settings_with_as_many_seeds_the_presets_own_counts(discount, tmp_path):
+    """Whether their folders come before the others or after them."""
+    for seed in range(3):
+        write(tmp_path, "sac-lag", seed, discount=discount, cost=-500.0 + noise(seed))
+        write(tmp_path, "sac-lag", seed, discount=0.99, cost=15.0 + noise(seed))
+    assert verdicts(tmp_path, "SAC-Lag costs more than its budget") == [HOLDS]
+
+
+@pytest.mark.parametrize("discount", [0.9, 0.995])
+def test_of_ablations_with_as_many_seeds_those_beside_the_preset_count(discount, tmp_path):
+    for seed, k in product(range(3), (0.0, 0.5, 2.0)):
+        made = {"conservatism": k, "updates_per_step": 20}
+        write(tmp_path, "cal", seed, discount=discount, cost=5.0 * k + noise(seed), **made)
+        write(tmp_path, "cal", seed, discount=0.99, cost=9.0 - k + noise(seed), **made)
+    assert verdicts(tmp_path, "more conservatism, less cost") == [HOLDS]
 
 
 def test_a_claim_about_cal_is_not_judged_by_its_ablations(tmp_path):

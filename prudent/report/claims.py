@@ -18,8 +18,15 @@ import numpy as np
 from scipy import stats
 
 from prudent.report import folders
-from prudent.report.departures import departures
-from prudent.report.groups import UNFELT, UNSTORED, distinct, same_settings, settings_of
+from prudent.report.departures import changed, departures
+from prudent.report.groups import (
+    UNFELT,
+    UNSTORED,
+    distinct,
+    last_part,
+    same_settings,
+    settings_of,
+)
 from prudent.report.records import (
     GREEDY,
     Record,
@@ -118,7 +125,7 @@ def options_of_ours(record: Record) -> list[str]:
     """Those that the paper's algorithms do not have, such as `dual_states=recent`."""
     found = settings_of(record)
     return [
-        f"{name.rpartition('.')[2]}={found[name]}"
+        f"{last_part(name)}={found[name]}"
         for name, without in UNSTORED.items()
         if found.get(name, without) != without
     ]
@@ -324,11 +331,19 @@ def settled(run: Evidence, but: Sequence[str]) -> tuple[object, ...]:
 def of_one_setting(
     which: Which, runs: Iterable[Evidence], number: Number = lambda run: 0.0
 ) -> list[Evidence]:
-    """Of those that match and have the number, the runs of the settings that have most seeds, or of
-    these the longest.
+    """Of those that match and have the number, the runs of the settings that have most seeds, of
+    these the longest, and of these those that are nearest to their preset.
     """
     fitting = [run for run in runs if which(run) and number(run) is not None]
-    return max(alike(fitting), key=lambda s: (len(s), steps_done(s[0].record)), default=[])
+    return max(
+        alike(fitting), key=lambda s: (len(s), steps_done(s[0].record), -unusual(s)), default=[]
+    )
+
+
+def unusual(runs: Sequence[Evidence]) -> int:
+    """How many settings that are felt the run that is nearest to its preset has other than it."""
+    unfelt = {last_part(name) for name in (*UNFELT, STEPS)}
+    return min(len(changed(run.record.run) - unfelt) for run in runs)
 
 
 def each(which: Which, number: Number, sign: float, runs: Sequence[Evidence]) -> Margin | Lacking:
@@ -379,7 +394,7 @@ def alike_but_for(setting: str, runs: Sequence[Evidence]) -> tuple[list[Evidence
     bound = [run for run in runs if rates_decay(run.record)]
     sets = [*alike(free, (setting, STEPS)), *alike(bound, (setting,))]
     varied = [found for found in sets if len({run.setting(setting) for run in found}) > 1]
-    return at_the_same_steps(max(varied, key=len, default=[]))
+    return at_the_same_steps(max(varied, key=lambda s: (len(s), -unusual(s)), default=[]))
 
 
 def along(
@@ -390,7 +405,7 @@ def along(
     pairs = [(run.setting(setting), number(run)) for run in compared]
     known = [(at, sign * value) for at, value in pairs if at is not None and value is not None]
     if len({at for at, _ in known}) < 2:
-        return Lacking(f"no runs that differ in {setting.rpartition('.')[2]} only")
+        return Lacking(f"no runs that differ in {last_part(setting)} only")
     return slope(*zip(*known, strict=True))._replace(steps=last)
 
 
@@ -403,7 +418,7 @@ def ends(
     compared, _ = alike_but_for(setting, [run for run in runs if run.algorithm == "cal"])
     values = sorted({value for run in compared if (value := run.setting(setting)) is not None})
     if len(values) < 2 or (not high and values[0] != 0.0):
-        return Lacking(f"no runs that differ in {setting.rpartition('.')[2]} only")
+        return Lacking(f"no runs that differ in {last_part(setting)} only")
     extreme, usual = (values[-1], values[-2]) if high else (values[0], values[1])
     larger, smaller = (extreme, usual) if more else (usual, extreme)
     return against(

@@ -25,10 +25,17 @@ def usual_values(algorithm: str, task: str, preset: str) -> Mapping[str, Any]:
     return {**vars(config), **vars(schedule)}
 
 
-def departures(run: Mapping[str, Any]) -> set[str]:
+def changed(run: Mapping[str, Any]) -> set[str]:
     """Names of settings; what is not stored or not known has not been changed."""
     usual = usual_values(run["algorithm"], run["task"], run["preset"])
     found = {**run.get("config", {}), **run.get("schedule", {})}
-    return {
-        name for name in VARIED if name in found and name in usual and found[name] != usual[name]
-    }
+    return {name for name in found if name in usual and found[name] != as_stored(usual[name])}
+
+
+def as_stored(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def departures(run: Mapping[str, Any]) -> set[str]:
+    """Of these, what the paper's experiments vary."""
+    return changed(run) & set(VARIED)
