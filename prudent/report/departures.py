@@ -1,4 +1,4 @@
-"""Which of the settings that the paper's experiments vary a run has other than its preset.
+"""Which settings a run has other than its preset, and which of them the paper's experiments vary.
 
 An experiment on k has runs of CAL with c, E and ratio as usual; a claim about CAL is about CAL with
 all of them as usual, not about one of its ablations.
@@ -26,16 +26,19 @@ def usual_values(algorithm: str, task: str, preset: str) -> Mapping[str, Any]:
 
 
 def changed(run: Mapping[str, Any]) -> set[str]:
-    """Names of settings; what is not stored or not known has not been changed."""
+    """Names of settings that are not the preset's; what is not stored or not known has not been
+    changed.
+    """
     usual = usual_values(run["algorithm"], run["task"], run["preset"])
     found = {**run.get("config", {}), **run.get("schedule", {})}
     return {name for name in found if name in usual and found[name] != as_stored(usual[name])}
 
 
 def as_stored(value: Any) -> Any:
+    """As `run.json` gives it back: JSON has no tuples."""
     return list(value) if isinstance(value, tuple) else value
 
 
 def departures(run: Mapping[str, Any]) -> set[str]:
-    """Of these, what the paper's experiments vary."""
+    """Of what was changed, that which the paper's experiments vary."""
     return changed(run) & set(VARIED)
