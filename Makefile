@@ -6,7 +6,7 @@ SET_UP := .venv/set-up
 .PHONY: train test test-all mutants lint types format docs evidence figures clean
 
 train: $(SET_UP)
-	$(BIN)/python -m prudent.tutorial
+	$(BIN)/python -m prudent.cli.tutorial
 
 test: $(SET_UP)
 	$(BIN)/python -m pytest -n 2 -m "not slow"
@@ -24,7 +24,7 @@ lint: $(SET_UP)
 	$(BIN)/ruff format --check .
 
 types: $(SET_UP)
-	$(BIN)/mypy prudent
+	$(BIN)/mypy prudent prudent_bidding
 
 format: $(SET_UP)
 	$(BIN)/ruff check --fix .

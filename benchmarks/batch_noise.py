@@ -24,9 +24,9 @@ from frozen_policy import replay_rows
 from prudent.diagnostics.snapshots import snapshots_in, subject_of
 from prudent.pieces import multipliers
 from prudent.pieces.types import transition_from_row
+from prudent.policies.policy import read_environment
 from prudent.report.tables import markdown
-from prudent.training.policy import read_environment
-from prudent.training.stored import read_stored
+from prudent.runs.stored import read_stored
 
 DRAWN = 20_000  # batches of each size
 CHOSEN = ("conservatism", "convexity", "cost_critics")  # k, c and E

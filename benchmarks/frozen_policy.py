@@ -29,19 +29,19 @@ import jax
 import numpy as np
 
 from prudent.api import Environment, task_of
-from prudent.configs import Run
 from prudent.diagnostics.episodes import Visited, play
 from prudent.diagnostics.gap import describe_gap, describe_oracle, oracle_of
 from prudent.diagnostics.run import Plan, as_taught, time_limit_ends
 from prudent.diagnostics.snapshots import subject_of
+from prudent.policies.policy import read_environment
 from prudent.report.tables import markdown
+from prudent.runs.checkpoint import load_newest
+from prudent.runs.stored import StoredRun, read_stored
+from prudent.settings.configs import Run
 from prudent.tasks.adapter import open_several
-from prudent.training.checkpoint import load_newest
 from prudent.training.evaluate import episode_seed
 from prudent.training.learner import Learner, Rows, build_for, compile_for_rows
-from prudent.training.policy import read_environment
 from prudent.training.replay import distinct
-from prudent.training.stored import StoredRun, read_stored
 
 AT_ONCE = 1000  # updates in one call
 

@@ -30,8 +30,7 @@ from statistics import median
 from time import perf_counter, process_time, sleep
 from typing import Any
 
-from prudent import clusters
-from prudent.experiments import engines, on_ray
+from prudent.experiments import clusters, engines, on_ray
 from prudent.experiments.grid import Grid, Variant, expand
 
 IDLE_TARGET, RAY_TARGET = 0.02, 15.0

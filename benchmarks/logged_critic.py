@@ -15,11 +15,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from prudent.bidding.dataset import HistoricalDataset, Learning
-from prudent.bidding.schema import K_HIGH, K_LOW, OBSERVATION_SIZE
 from prudent.pieces.critics import Critic, CriticState, q_ensemble
 from prudent.pieces.networks import STYLES, adam
 from prudent.pieces.types import Spec
+from prudent_bidding.dataset import HistoricalDataset, Learning
+from prudent_bidding.schema import K_HIGH, K_LOW, OBSERVATION_SIZE
 
 DISCOUNT, BATCH, AT_ONCE, QUARTERS, DAYS = 0.999, 64, 250, 4, 4_000
 TARGET_RATE = 0.025  # 0.05 every second update

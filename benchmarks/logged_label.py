@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from prudent.bidding.dataset import HistoricalDataset, Learning, LoggedWeek
-from prudent.bidding.manifest import shards_of
-from prudent.bidding.schema import DAYS, OBSERVATION, oracle_file, rows_file
+from prudent_bidding.dataset import HistoricalDataset, Learning, LoggedWeek
+from prudent_bidding.manifest import shards_of
+from prudent_bidding.schema import DAYS, OBSERVATION, oracle_file, rows_file
 
 AT_ONCE = 500_000
 SEEN = OBSERVATION.index("day_roi")

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from prudent.algorithms.entry import Entry
     from prudent.api import Result, evaluate, export, load, resume, semi_batch, train
     from prudent.certification import certify
-    from prudent.constraints import Constraint
-    from prudent.exported import load_exported
+    from prudent.policies.exported import load_exported
+    from prudent.settings.constraint import Constraint
     from prudent.tasks import TASKS, register_task
     from prudent.tasks.task import Task
 
@@ -37,11 +37,11 @@ __all__ = [
 _HOMES = {
     "ALGORITHMS": "prudent.algorithms",
     "TASKS": "prudent.tasks",
-    "Constraint": "prudent.constraints",
+    "Constraint": "prudent.settings.constraint",
     "certify": "prudent.certification",
     "Entry": "prudent.algorithms.entry",
     "Task": "prudent.tasks.task",
-    "load_exported": "prudent.exported",
+    "load_exported": "prudent.policies.exported",
     "register_algorithm": "prudent.algorithms",
     "register_task": "prudent.tasks",
 }

@@ -7,7 +7,7 @@ import sys
 
 def main() -> None:
     try:
-        from prudent.cli import main as command_line
+        from prudent.cli.main import main as command_line
 
         command_line()
     except KeyboardInterrupt:  # before there was anything to save

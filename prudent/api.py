@@ -13,20 +13,26 @@ import gymnasium
 from prudent import backend
 from prudent.algorithms import ALGORITHMS, find_algorithm
 from prudent.algorithms.entry import Settings, preset_named, resolved
-from prudent.configs import DualConfig, OnPolicySchedule, Run, SemiBatchSchedule, checked_run
-from prudent.exported import ExportedPolicy
 from prudent.files import new_run_folder
-from prudent.registration import OURS, SCRIPT, Registry
+from prudent.policies.exported import ExportedPolicy
+from prudent.runs.stored import StoredRun, mark_of, read_stored
+from prudent.settings.configs import (
+    DualConfig,
+    OnPolicySchedule,
+    Run,
+    SemiBatchSchedule,
+    checked_run,
+)
+from prudent.settings.registration import OURS, SCRIPT, Registry
 from prudent.tasks import TASKS
 from prudent.tasks.adapter import AdaptedEnv, describe_spaces, open_environment, probe
 from prudent.tasks.costs import Cost
 from prudent.tasks.custom import find_task
 from prudent.tasks.task import Task, step_range
 from prudent.training.reporter import PACKAGES, SINKS, Reporter
-from prudent.training.stored import StoredRun, mark_of, read_stored
 
 if TYPE_CHECKING:  # JAX is imported only when something is computed
-    from prudent.training.policy import Policy
+    from prudent.policies.policy import Policy
     from prudent.training.replay_collector import Warmup
 
 # A function that makes an environment, an environment, a Gymnasium id or `module:callable`.
@@ -209,15 +215,15 @@ def start(run: Run, task: Task, folder: Path, extras: Extras) -> Result:
     with new_run_folder(folder):
         probe(task)
         backend.prepare()
-        from prudent.training.contract import check_algorithm
-        from prudent.training.initial import (
+        from prudent.runs.initial import (
             check_initial,
             mark_of_policy,
             policy_of_run,
             write_initial,
         )
+        from prudent.runs.record import write_run
+        from prudent.training.contract import check_algorithm
         from prudent.training.learner import make_spec
-        from prudent.training.record import write_run
         from prudent.training.warmup import with_warmup
 
         environment = open_environment(task)
@@ -300,7 +306,7 @@ def resume(
         began, given = stored.run.warmup, same_run.warmup
         raise ValueError(f"{folder}: began with warm-up {began}, not {given}")
     if steps is not None or "earlier_steps" in stored.content:
-        from prudent.training.prolong import prolong
+        from prudent.runs.prolong import prolong
 
         stored = prolong(folder, stored.run.schedule.steps if steps is None else steps, task.shared)
     return _train(stored.run, stored.mark, task, folder, first_steps, extras)
@@ -309,7 +315,7 @@ def resume(
 def _train(
     run: Run, mark: str, task: Task, folder: Path, first_steps: "Warmup", extras: Extras
 ) -> Result:
-    from prudent.training.initial import read_initial
+    from prudent.runs.initial import read_initial
     from prudent.training.off_policy import train as train_off_policy
     from prudent.training.on_policy import train as train_on_policy
     from prudent.training.semi_batch import train as train_in_deployments
@@ -448,7 +454,7 @@ def load(folder: str | Path, *, step: int | None = None) -> "Policy":
     By default as of the newest checkpoint; `step` picks a snapshot.
     """
     backend.prepare()
-    from prudent.training.policy import load_policy
+    from prudent.policies.policy import load_policy
 
     folder = Path(folder)
     stored = read_stored(folder)
@@ -470,7 +476,7 @@ def export(
     only if the policy fits that environment.
     """
     backend.prepare()
-    from prudent.training.export import check_target, export_policy
+    from prudent.policies.export import check_target, export_policy
 
     check_target(Path(path))
     policy = load(folder, step=step)
@@ -492,7 +498,7 @@ def evaluate(
 ) -> dict[str, Any]:
     """Fresh episodes of a run's policy: mean, 95 % interval, share within the budget.
 
-    Where these succeed and the `video` does not, `prudent.training.video.VideoFailed` is raised,
+    Where these succeed and the `video` does not, `prudent.policies.video.VideoFailed` is raised,
     which has them as its `results`.
     """
     if episodes < 1:
@@ -502,8 +508,8 @@ def evaluate(
     stored = read_stored(Path(folder))
     task = task_of(stored.run, env, cost)
     policy = load(folder, step=step)
-    from prudent.training.policy import evaluate_policy
-    from prudent.training.video import check_video_path, film
+    from prudent.policies.policy import evaluate_policy
+    from prudent.policies.video import check_video_path, film
 
     if video is not None:
         check_video_path(Path(video))

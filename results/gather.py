@@ -16,7 +16,6 @@ import tyro
 from rich.console import Console
 
 from prudent.backend import usable_cores
-from prudent.configs import OffPolicySchedule
 from prudent.experiments.board import board
 from prudent.experiments.command import grid_in
 from prudent.experiments.engines import Job, Progress, run_locally
@@ -24,7 +23,8 @@ from prudent.experiments.existing import existing_runs, folder_for
 from prudent.experiments.grid import expand, nameless
 from prudent.experiments.oracle import measure
 from prudent.report.pack import pack
-from prudent.settings import Count, CountOrZero, checked
+from prudent.settings.checks import Count, CountOrZero, checked
+from prudent.settings.configs import OffPolicySchedule
 
 RESULTS = Path(__file__).parent
 GRIDS = ("second_tasks", "gap", "ablations", "update_ratio", "off_policy", "on_policy",

@@ -18,14 +18,14 @@ import hypothesis
 import jax
 import pytest
 
-import prudent.registration
+import prudent.settings.registration
 
 # The first example compiles, and failures must come again.
 hypothesis.settings.register_profile("prudent", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("prudent")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 # Whatever else is installed here: tests know the algorithms and tasks that are ours.
-prudent.registration.offers_in = lambda group: {}
+prudent.settings.registration.offers_in = lambda group: {}
 
 
 @pytest.fixture

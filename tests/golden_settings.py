@@ -85,10 +85,12 @@ def tasks() -> dict[str, Any]:
 def constants() -> dict[str, Any]:
     from prudent.algorithms import cppo_pid, cvpo
     from prudent.pieces import critics, multipliers, networks, policies
+    from prudent.policies import policy
     from prudent.report import pack, tables
+    from prudent.runs import stored
     from prudent.tasks import orbit, velocity
     from prudent.tasks.navigation import layout
-    from prudent.training import evaluate, normaliser, off_policy, policy, progress, stored
+    from prudent.training import evaluate, normaliser, off_policy, progress
 
     return plain(
         {

@@ -11,14 +11,14 @@ import pytest
 from prudent.algorithms import ALGORITHMS, entry
 from prudent.algorithms.cal import CALConfig
 from prudent.api import make_run
-from prudent.configs import OffPolicySchedule, OnPolicySchedule
+from prudent.runs.stored import mark_of
+from prudent.settings.configs import OffPolicySchedule, OnPolicySchedule
 from prudent.tasks import TASKS
 from prudent.tasks.custom import unknown_task
 from prudent.training.off_policy import train
 from prudent.training.replay_collector import Warmup, open_off_policy
 from prudent.training.reporter import Reporter
 from prudent.training.session import Place
-from prudent.training.stored import mark_of
 
 ON_POLICY = [name for name, e in ALGORITHMS.items() if e.schedule is OnPolicySchedule]
 CONFIG = CALConfig(hidden=(16, 16))

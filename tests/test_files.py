@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from prudent.exported import write_exported
 from prudent.files import (
     CannotWrite,
     FolderInUse,
@@ -21,7 +20,8 @@ from prudent.files import (
     read_regular,
     write_atomically,
 )
-from prudent.training.record import Lines, run_checksums
+from prudent.policies.exported import write_exported
+from prudent.runs.record import Lines, run_checksums
 
 
 def content_of(folder: Path) -> dict[str, bytes]:
@@ -219,7 +219,7 @@ LIMITED = """
 import resource, sys
 from pathlib import Path
 from prudent.files import CannotWrite, write_atomically
-from prudent.training.record import Lines
+from prudent.runs.record import Lines
 folder = Path(sys.argv[1])
 lines = Lines(folder / "lines", 0)
 lines.write({"x": 1})

@@ -13,8 +13,8 @@ import numpy as np
 from gymnasium.spaces import Box
 from numpy.random import SeedSequence
 
-from prudent.constraints import Constraint
 from prudent.pieces.types import PolicyNetwork
+from prudent.settings.constraint import Constraint
 from prudent.tasks.task import Task
 from prudent.training.learner import Learner
 from prudent.training.normaliser import Agent, Scaling

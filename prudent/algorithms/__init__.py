@@ -17,7 +17,7 @@ from prudent.algorithms.rcpo import RCPO
 from prudent.algorithms.sac_lag import SAC, SAC_LAG
 from prudent.algorithms.sac_pid import SAC_PID
 from prudent.algorithms.wcsac import WCSAC
-from prudent.registration import OURS, Registry
+from prudent.settings.registration import OURS, Registry
 
 ALGORITHMS: Registry[Entry] = Registry("algorithm", "prudent.algorithms", check_entry)
 for _entry in (

@@ -34,7 +34,7 @@ from prudent.algorithms.sac_lag import (
     within_bounds,
 )
 from prudent.compute import critics, jax, jnp, multipliers, soft, types
-from prudent.settings import LATER, Count, CountOrZero, NotNegative, PositiveShare
+from prudent.settings.checks import LATER, Count, CountOrZero, NotNegative, PositiveShare
 
 
 @dataclass(frozen=True)

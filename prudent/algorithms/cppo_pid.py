@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from prudent.algorithms.on_policy_presets import on_policy_entry
 from prudent.compute import jax, jnp, multipliers, on_policy, types
-from prudent.configs import ClippedConfig, CostAdvantageConfig
-from prudent.settings import Count, NotNegative, Share
+from prudent.settings.checks import Count, NotNegative, Share
+from prudent.settings.configs import ClippedConfig, CostAdvantageConfig
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import Literal
 
 from prudent.algorithms.on_policy_presets import SECOND_ORDER, on_policy_entry
 from prudent.compute import jax, jnp, multipliers, on_policy, types
-from prudent.configs import ClippedConfig, CostAdvantageConfig, SecondOrderConfig
-from prudent.settings import Finite
+from prudent.settings.checks import Finite
+from prudent.settings.configs import ClippedConfig, CostAdvantageConfig, SecondOrderConfig
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from typing import Annotated
 
 from prudent.algorithms.on_policy_presets import on_policy_entry
 from prudent.compute import jax, jnp, networks, on_policy, policies, surrogates, types
-from prudent.configs import ClippedConfig, LagrangianConfig
-from prudent.settings import Range, Values
+from prudent.settings.checks import Range, Values
+from prudent.settings.configs import ClippedConfig, LagrangianConfig
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, fields
 from typing import Any, NamedTuple
 
-from prudent.configs import (
+from prudent.files import to_json
+from prudent.settings.checks import Values, checked, field_names
+from prudent.settings.configs import (
     OffPolicyConfig,
     OffPolicySchedule,
     OnPolicyConfig,
@@ -14,9 +16,7 @@ from prudent.configs import (
     SemiBatchSchedule,
     settled,
 )
-from prudent.files import to_json
-from prudent.registration import NAME
-from prudent.settings import Values, checked, field_names
+from prudent.settings.registration import NAME
 from prudent.tasks.task import Task
 
 

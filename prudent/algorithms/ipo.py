@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from prudent.algorithms.on_policy_presets import NORMALISED, on_policy_entry
 from prudent.compute import jax, jnp, multipliers, on_policy, surrogates, types
-from prudent.configs import ClippedConfig, CostAdvantageConfig
-from prudent.settings import Positive
+from prudent.settings.checks import Positive
+from prudent.settings.configs import ClippedConfig, CostAdvantageConfig
 
 
 @dataclass(frozen=True)

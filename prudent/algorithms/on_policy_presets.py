@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any
 
 from prudent.algorithms.entry import Entry
-from prudent.configs import OnPolicySchedule
-from prudent.settings import Values
+from prudent.settings.checks import Values
+from prudent.settings.configs import OnPolicySchedule
 from prudent.tasks.task import Task
 
 MILLION: Values = {

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from prudent.algorithms.on_policy_presets import NORMALISED, on_policy_entry
 from prudent.compute import on_policy, types
-from prudent.configs import FirstOrderConfig, LagrangianConfig
+from prudent.settings.configs import FirstOrderConfig, LagrangianConfig
 
 
 @dataclass(frozen=True)

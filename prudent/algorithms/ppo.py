@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from prudent.algorithms.on_policy_presets import on_policy_entry
 from prudent.compute import multipliers, on_policy, types
-from prudent.configs import ClippedConfig
+from prudent.settings.configs import ClippedConfig
 
 
 def ppo(config: ClippedConfig, spec: types.Spec) -> types.Algorithm:

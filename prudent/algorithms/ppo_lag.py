@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from prudent.algorithms.on_policy_presets import on_policy_entry
 from prudent.compute import on_policy, types
-from prudent.configs import ClippedConfig, LagrangianConfig
+from prudent.settings.configs import ClippedConfig, LagrangianConfig
 
 
 @dataclass(frozen=True)

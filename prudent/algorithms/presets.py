@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any
 
 from prudent.algorithms.entry import Entry
-from prudent.configs import OffPolicySchedule
-from prudent.settings import Values, fitting
+from prudent.settings.checks import Values, fitting
+from prudent.settings.configs import OffPolicySchedule
 from prudent.tasks.task import Task
 
 FAMILIES: dict[str, Values] = {

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from prudent.algorithms.on_policy_presets import SECOND_ORDER, on_policy_entry
 from prudent.compute import on_policy, types
-from prudent.configs import LagrangianConfig, SecondOrderConfig
+from prudent.settings.configs import LagrangianConfig, SecondOrderConfig
 
 
 @dataclass(frozen=True)

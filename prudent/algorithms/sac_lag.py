@@ -25,8 +25,8 @@ from prudent.compute import (
     soft,
     types,
 )
-from prudent.configs import DualConfig, OffPolicyConfig
-from prudent.settings import Count, Finite, NotNegative, Positive
+from prudent.settings.checks import Count, Finite, NotNegative, Positive
+from prudent.settings.configs import DualConfig, OffPolicyConfig
 
 
 @dataclass(frozen=True)

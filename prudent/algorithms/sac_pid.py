@@ -19,8 +19,8 @@ from typing import Literal
 from prudent.algorithms.entry import Entry
 from prudent.algorithms.presets import BY_TWENTY_EPISODES, baseline_presets
 from prudent.compute import critics, jax, jnp, multipliers, networks, policies, soft, types
-from prudent.configs import OffPolicyConfig, OffPolicySchedule
-from prudent.settings import NotNegative, Positive, Values
+from prudent.settings.checks import NotNegative, Positive, Values
+from prudent.settings.configs import OffPolicyConfig, OffPolicySchedule
 from prudent.tasks.task import Task
 
 

@@ -22,8 +22,8 @@ from typing import Any, Literal, NamedTuple
 from prudent.algorithms.entry import Entry
 from prudent.algorithms.presets import baseline_presets
 from prudent.compute import critics, jax, jnp, multipliers, networks, policies, soft, types
-from prudent.configs import OffPolicyConfig, OffPolicySchedule
-from prudent.settings import Finite, NotNegative, Positive, PositiveShare, Values
+from prudent.settings.checks import Finite, NotNegative, Positive, PositiveShare, Values
+from prudent.settings.configs import OffPolicyConfig, OffPolicySchedule
 from prudent.tasks.task import Task
 
 

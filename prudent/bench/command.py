@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 from prudent import backend
 from prudent.algorithms import find_algorithm
-from prudent.configs import OnPolicySchedule
+from prudent.cli.options import read
 from prudent.files import to_json
-from prudent.options import read
-from prudent.settings import Count, CountOrZero
+from prudent.settings.checks import Count, CountOrZero
+from prudent.settings.configs import OnPolicySchedule
 
 # What measures imports JAX, so it is imported only when it is needed, after `backend.prepare`.
 

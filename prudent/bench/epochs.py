@@ -10,7 +10,7 @@ from prudent.algorithms import find_algorithm
 from prudent.algorithms.entry import settings, with_values
 from prudent.api import make_run
 from prudent.bench.hopper import ACTION, TASK, a_place
-from prudent.configs import OnPolicySchedule, Run
+from prudent.settings.configs import OnPolicySchedule, Run
 from prudent.training.epoch_collector import open_on_policy, save
 from prudent.training.on_policy import take_epoch
 from prudent.training.progress import evaluate_and_record

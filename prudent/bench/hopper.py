@@ -10,12 +10,12 @@ from typing import Any
 from prudent.algorithms import ALGORITHMS
 from prudent.algorithms.entry import Settings, settings
 from prudent.api import make_run
-from prudent.configs import Run
+from prudent.runs.stored import mark_of
+from prudent.settings.configs import Run
 from prudent.tasks import TASKS
 from prudent.training.replay_collector import OffPolicySession, Warmup, open_off_policy
 from prudent.training.reporter import Reporter
 from prudent.training.session import Place, close_session
-from prudent.training.stored import mark_of
 
 OBSERVATION, ACTION, BUDGET = 11, 3, 82.748  # sizes, and what its critics' cost may be
 TASK = TASKS["hopper-velocity"]

@@ -12,11 +12,11 @@ from threadpoolctl import threadpool_limits
 from prudent.api import make_run
 from prudent.bench.hopper import TASK, hopper_settings
 from prudent.bench.timing import best_in_turns, best_seconds
-from prudent.exported import load_exported
+from prudent.policies.export import FORMATS, export_policy
+from prudent.policies.exported import load_exported
+from prudent.policies.policy import Policy, Recorded
 from prudent.tasks.adapter import describe_spaces, open_environment
-from prudent.training.export import FORMATS, export_policy
 from prudent.training.learner import build_for, make_spec
-from prudent.training.policy import Policy, Recorded
 
 
 def measure_policies(algorithm: str) -> dict[str, Any]:

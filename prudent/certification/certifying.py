@@ -31,7 +31,7 @@ from prudent.certification.claims import (
 )
 from prudent.certification.subject import Bound, Subject, Where, bound_of, subject_of
 from prudent.files import read_regular, status_of, to_json, write_atomically, writing
-from prudent.settings import checked
+from prudent.settings.checks import checked
 from prudent.tasks.adapter import AdaptedEnv, open_environment
 from prudent.tasks.costs import Cost
 from prudent.tasks.task import Task, check_step_cost

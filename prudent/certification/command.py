@@ -24,9 +24,9 @@ from prudent.certification.certifying import (
     of_share,
     write_certificate,
 )
+from prudent.cli.options import read
 from prudent.files import to_json
-from prudent.options import read
-from prudent.settings import Count, CountOrZero, Finite
+from prudent.settings.checks import Count, CountOrZero, Finite
 
 EXIT_CODES = {"certified": 0, "refuted": 1, "undecided": 3}
 FAILED = 2

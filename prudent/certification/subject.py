@@ -16,14 +16,14 @@ from prudent.api import (
     recorded_cost,
     task_of,
 )
-from prudent.constraints import Constraint
-from prudent.exported import DamagedPolicy, ExportedPolicy, load_exported
+from prudent.policies.exported import DamagedPolicy, ExportedPolicy, load_exported
+from prudent.runs.stored import read_stored
+from prudent.settings.constraint import Constraint
 from prudent.tasks.adapter import AdaptedEnv, describe_spaces
 from prudent.tasks.costs import Cost
 from prudent.tasks.custom import find_task
 from prudent.tasks.task import Task, step_range
 from prudent.training.evaluate import EVALUATION_SEED, Accounting, accounting_of
-from prudent.training.stored import read_stored
 
 
 class Where(NamedTuple):
@@ -61,7 +61,7 @@ def of_run(folder: Path, budget: float | None, step: int | None, where: Where) -
         raise ValueError(f"--task is for exported policies; the run was trained on {run.task}")
     task = task_of(run, where.env, where.cost)
     policy = load(folder, step=step)
-    from prudent.training.export import checksum_of_policy
+    from prudent.policies.export import checksum_of_policy
 
     samples = task.deterministic_reset
     about = {

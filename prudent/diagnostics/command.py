@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from prudent import backend
-from prudent.failures import last_words
+from prudent.cli.failures import last_words
 from prudent.report.diagnostics import DIAGNOSTICS
 
 

@@ -10,13 +10,13 @@ import numpy as np
 
 from prudent.diagnostics.gap import Estimate, Estimates
 from prudent.files import checksum, read_regular
-from prudent.training.checkpoint import DamagedCheckpoint, named_leaves
+from prudent.policies.policy import read_environment
+from prudent.runs.checkpoint import DamagedCheckpoint, named_leaves
+from prudent.runs.manifest import LARGEST_ARRAYS
+from prudent.runs.snapshot import read_snapshot, snapshot_path
+from prudent.runs.stored import StoredRun
 from prudent.training.evaluate import Act
 from prudent.training.learner import build_for
-from prudent.training.manifest import LARGEST_ARRAYS
-from prudent.training.policy import read_environment
-from prudent.training.snapshot import read_snapshot, snapshot_path
-from prudent.training.stored import StoredRun
 
 ROWS = 1024  # states that the critics judge in one call
 

@@ -16,6 +16,7 @@ from rich.console import Console
 from prudent.algorithms import find_algorithm
 from prudent.api import in_a_name
 from prudent.backend import usable_cores
+from prudent.cli.options import parse, read
 from prudent.experiments.board import board, counted
 from prudent.experiments.engines import Ended, Job, Show, run_locally
 from prudent.experiments.existing import existing_runs, folder_for
@@ -30,10 +31,9 @@ from prudent.experiments.speed import (
     measured_speeds,
     speed_of,
 )
-from prudent.options import parse, read
 from prudent.report.folders import collect
 from prudent.report.records import Record, shortened
-from prudent.settings import Count, CountOrZero, PositiveShare, checked, conform, option
+from prudent.settings.checks import Count, CountOrZero, PositiveShare, checked, conform, option
 
 Name = Literal[
     "underestimation", "convexification", "off-policy", "conservatism", "convexity", "on-policy",

@@ -19,10 +19,10 @@ from typing import Any, Literal, NamedTuple
 
 from prudent.api import Extras, resume, start, task_of
 from prudent.backend import ONE_THREAD, usable_cores
-from prudent.configs import Run, run_to_json
 from prudent.experiments.existing import last_lines, state_of
 from prudent.files import CannotWrite, to_json, write_atomically
-from prudent.training.stored import FORMATS, read_stored, run_from_json
+from prudent.runs.stored import FORMATS, read_stored, run_from_json
+from prudent.settings.configs import Run, run_to_json
 
 ELSEWHERE = 75  # a run's process found that another one writes it
 POLL_SECONDS = 0.1

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from prudent.api import default_folder
-from prudent.configs import OffPolicySchedule, Run
 from prudent.experiments.grid import nameless
-from prudent.training.stored import read_stored
+from prudent.runs.stored import read_stored
+from prudent.settings.configs import OffPolicySchedule, Run
 
 State = Literal["finished", "begun", "missing"]
 TAIL = 2**16  # bytes; a line of progress.jsonl has a few thousand

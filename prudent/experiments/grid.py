@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from prudent.algorithms import ALGORITHMS, find_algorithm
 from prudent.algorithms.entry import Entry, Settings, preset_named, settings, with_values
 from prudent.api import make_run
-from prudent.configs import Run, SemiBatchSchedule
-from prudent.settings import field_names
+from prudent.settings.checks import field_names
+from prudent.settings.configs import Run, SemiBatchSchedule
 from prudent.tasks import TASKS
 from prudent.tasks.custom import find_task
 from prudent.tasks.task import Task

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from prudent import __version__
 from prudent.backend import ONE_THREAD, usable_cores
-from prudent.clusters import connected, said_to
+from prudent.experiments.clusters import connected, said_to
 from prudent.experiments.engines import (
     ELSEWHERE,
     POLL_SECONDS,

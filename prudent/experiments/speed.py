@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from prudent.configs import OffPolicySchedule, Run
 from prudent.experiments.existing import Existing, parsed
+from prudent.settings.configs import OffPolicySchedule, Run
 
 # One core of a machine of 2024, one thread, batches of 12; large batches are several times slower.
 UPDATES_PER_SECOND = 400.0

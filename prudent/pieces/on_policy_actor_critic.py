@@ -16,13 +16,6 @@ import jax.numpy as jnp
 import optax
 from jax.flatten_util import ravel_pytree
 
-from prudent.configs import (
-    CostAdvantageConfig,
-    FirstOrderConfig,
-    LagrangianConfig,
-    OnPolicyConfig,
-    SecondOrderConfig,
-)
 from prudent.pieces.advantages import centred, generalised_advantages, standardised
 from prudent.pieces.critics import Value, value_function
 from prudent.pieces.multipliers import Multiplier, projected_ascent
@@ -31,6 +24,13 @@ from prudent.pieces.policies import Gaussian, divergence, gaussian
 from prudent.pieces.surrogates import clipped_ratio, penalised, plain_ratio
 from prudent.pieces.trust_region import fisher_product, line_search, natural_step
 from prudent.pieces.types import Algorithm, Metrics, Params, PolicyNetwork, Rollout, Spec
+from prudent.settings.configs import (
+    CostAdvantageConfig,
+    FirstOrderConfig,
+    LagrangianConfig,
+    OnPolicyConfig,
+    SecondOrderConfig,
+)
 
 
 class ActorCritic(NamedTuple):

@@ -66,10 +66,10 @@ class Beside(NamedTuple):
                         in the unit of `cost`; where it is given, it is added to what is still to
                         come before the mean is compared with the budget
 
-    How the costs of `prudent.constraints.FORMS` reach the update: `cost` holds the form's step cost
-    and `Spec.cost_budget` its bound. With `deficit` and `budget` nothing else is needed. `ratio`
-    divides the cost to come, -gmv / target ROI, by the reward to come, so that `reward` must be pay
-    in the same unit of money.
+    How the costs of `prudent.settings.constraint.FORMS` reach the update: `cost` holds the form's
+    step cost and `Spec.cost_budget` its bound. With `deficit` and `budget` nothing else is needed.
+    `ratio` divides the cost to come, -gmv / target ROI, by the reward to come, so that `reward`
+    must be pay in the same unit of money.
     """
 
     owner: Any = None  # [updates, batch], whole numbers
@@ -113,7 +113,7 @@ class ObservationScale(NamedTuple):
 class PolicyNetwork(NamedTuple):
     """A policy as plain layers, so that it can act outside JAX.
 
-    The greedy action is `head` of the first outputs. `prudent.exported` knows the names.
+    The greedy action is `head` of the first outputs. `prudent.policies.exported` knows the names.
     """
 
     layers: Any  # in order, each {"weight": [in, out], "bias": [out]}

@@ -25,7 +25,7 @@ ADDED_TO_FORMAT_1: Mapping[str, str] = {
 }
 # Format 2 stores these always, and a run of format 1 was made as if with these values.
 ADDED_TO_FORMAT_2: Mapping[str, str] = {"cost_source": 'info["cost"]', "init_from": "none"}
-# Format 2 stores these only where they are used; see `prudent.settings.LATER`.
+# Format 2 stores these only where they are used; see `prudent.settings.checks.LATER`.
 UNSTORED: Mapping[str, str] = {
     "config.dual_states": "replay",
     "config.recent_steps": "2000",

@@ -4,13 +4,13 @@ from typing import Any
 
 import gymnasium
 
-from prudent.registration import OURS, Registry
-from prudent.tasks.bidding import BIDDING
+from prudent.settings.registration import OURS, Registry
 from prudent.tasks.navigation import NAVIGATION_TASKS
 from prudent.tasks.orbit import ORBIT
 from prudent.tasks.skid import SKID_TASKS
 from prudent.tasks.task import Task, check_task
 from prudent.tasks.velocity import VELOCITY_TASKS
+from prudent_bidding.task import BIDDING
 
 
 def _check(task: Any) -> None:

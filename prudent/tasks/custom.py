@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, SupportsIndex
 
 import gymnasium
 
-from prudent.constraints import Constraint
+from prudent.settings.constraint import Constraint
 from prudent.tasks import TASKS
 from prudent.tasks.adapter import described, is_same_environment
 from prudent.tasks.costs import Cost, cost_name, prepared

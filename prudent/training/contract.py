@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 
 from prudent.algorithms import ALGORITHMS
-from prudent.configs import OnPolicySchedule, Run
-from prudent.exported import ACTIVATIONS
 from prudent.pieces.types import Algorithm, Spec
-from prudent.registration import OURS
+from prudent.policies.exported import ACTIVATIONS
+from prudent.settings.configs import OnPolicySchedule, Run
+from prudent.settings.registration import OURS
 from prudent.training.epoch_collector import compile_for_epochs
 from prudent.training.learner import build_for, compile_for_rows
 

@@ -9,13 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from prudent.configs import OnPolicySchedule
-from prudent.exported import ACTIVATIONS
 from prudent.pieces.types import Algorithm, PolicyNetwork, Rollout, Spec
+from prudent.policies.exported import ACTIVATIONS
+from prudent.runs.checkpoint import Checkpoint
+from prudent.settings.configs import OnPolicySchedule
 from prudent.tasks.adapter import open_environment
 from prudent.tasks.task import check_step_cost
 from prudent.tasks.vector import InTurn, open_vector
-from prudent.training.checkpoint import Checkpoint
 from prudent.training.evaluate import episode_seed
 from prudent.training.guards import all_finite, check_finite, state_arrays
 from prudent.training.learner import Learner, build_for, compiled, make_spec

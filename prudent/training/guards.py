@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from prudent.training.checkpoint import named_leaves
+from prudent.runs.checkpoint import named_leaves
 from prudent.training.session import Session
 
 

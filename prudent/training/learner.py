@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from prudent.algorithms import find_algorithm
-from prudent.configs import OnPolicySchedule, Run
 from prudent.pieces.types import (
     Algorithm,
     Beside,
@@ -21,6 +20,7 @@ from prudent.pieces.types import (
     row_width,
     transition_from_row,
 )
+from prudent.settings.configs import OnPolicySchedule, Run
 from prudent.tasks.adapter import AdaptedEnv
 from prudent.training.normaliser import normalising
 

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from prudent.configs import OffPolicySchedule, SemiBatchSchedule
 from prudent.pieces.types import Finished
+from prudent.runs.snapshot import save_snapshot
+from prudent.settings.configs import OffPolicySchedule, SemiBatchSchedule
 from prudent.tasks.task import check_step_cost
 from prudent.training.guards import check_finite, check_metrics
 from prudent.training.learner import Rows
@@ -28,7 +29,6 @@ from prudent.training.replay_collector import (
 )
 from prudent.training.running import run_session
 from prudent.training.session import Place, conclusion
-from prudent.training.snapshot import save_snapshot
 
 
 def updates_due(schedule: OffPolicySchedule, step: int, updates_this_epoch: int) -> bool:

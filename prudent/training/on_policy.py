@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from prudent.runs.snapshot import save_snapshot
 from prudent.training.epoch_collector import OnPolicySession, collect, open_on_policy, save
 from prudent.training.guards import check_metrics
 from prudent.training.normaliser import with_scale
 from prudent.training.progress import evaluate_and_record
 from prudent.training.running import run_session
 from prudent.training.session import Place, conclusion
-from prudent.training.snapshot import save_snapshot
 
 
 def train(place: Place) -> dict[str, Any]:

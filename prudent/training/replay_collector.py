@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from prudent.configs import OffPolicySchedule, SemiBatchSchedule
+from prudent.runs.checkpoint import Checkpoint, Found, place_rows
+from prudent.settings.configs import OffPolicySchedule, SemiBatchSchedule
 from prudent.tasks.adapter import AdaptedEnv, Outcome, open_environment
-from prudent.training.checkpoint import Checkpoint, Found, place_rows
 from prudent.training.evaluate import episode_seed
 from prudent.training.guards import state_arrays
 from prudent.training.learner import build_for, compile_for_rows, make_spec

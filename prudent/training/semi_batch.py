@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from prudent.configs import SemiBatchSchedule
+from prudent.runs.snapshot import save_snapshot
+from prudent.settings.configs import SemiBatchSchedule
 from prudent.statistics import violations
 from prudent.training.evaluate import Episodes
 from prudent.training.off_policy import call_sizes, collect_step, finish_episode, learn
@@ -27,7 +28,6 @@ from prudent.training.replay_collector import (
 )
 from prudent.training.running import run_session
 from prudent.training.session import Place, conclusion
-from prudent.training.snapshot import save_snapshot
 
 
 def train(place: Place) -> dict[str, Any]:

@@ -14,10 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from prudent.configs import Run
-from prudent.tasks.adapter import AdaptedEnv
-from prudent.tasks.task import Task
-from prudent.training.checkpoint import (
+from prudent.runs.checkpoint import (
     Checkpoint,
     DamagedCheckpoint,
     Found,
@@ -25,10 +22,13 @@ from prudent.training.checkpoint import (
     load_newest,
     save_checkpoint,
 )
+from prudent.runs.initial import with_initial_policy
+from prudent.runs.record import Lines, earlier_checksums, run_checksums
+from prudent.settings.configs import Run
+from prudent.tasks.adapter import AdaptedEnv
+from prudent.tasks.task import Task
 from prudent.training.evaluate import Accounting, accounting_of
-from prudent.training.initial import with_initial_policy
 from prudent.training.learner import Learner
-from prudent.training.record import Lines, earlier_checksums, run_checksums
 from prudent.training.replay import Replay
 from prudent.training.reporter import Reporter
 

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 from prudent.algorithms.entry import Entry
 from prudent.algorithms.presets import baseline_presets
 from prudent.compute import critics, jax, jnp, multipliers, networks, optax, policies, types
-from prudent.configs import OffPolicyConfig, OffPolicySchedule
-from prudent.settings import Count, NotNegative, Positive, Values
+from prudent.settings.checks import Count, NotNegative, Positive, Values
+from prudent.settings.configs import OffPolicyConfig, OffPolicySchedule
 from prudent.tasks.task import Task
 
 

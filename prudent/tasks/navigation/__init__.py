@@ -13,7 +13,7 @@ from typing import Any
 
 import gymnasium
 
-from prudent.constraints import Constraint
+from prudent.settings.constraint import Constraint
 from prudent.tasks.navigation.courses import COURSES
 from prudent.tasks.task import Task
 

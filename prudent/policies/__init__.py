@@ -1,0 +1,1 @@
+"""A policy outside training: loaded, exported, filmed."""

@@ -1,0 +1,291 @@
+"""What a week's deployment came to, arm by arm, from its ledgers; with clustered intervals.
+
+An advertiser's days are not independent of each other, so intervals come from a bootstrap that
+draws advertisers, each with all of its days. The same draws serve all arms, so that differences
+between arms are paired by advertiser.
+
+The deployment is the evaluation. Only this module reads the oracle's files, and only after the
+fact; what it returns goes into tables, not to learners.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from prudent.settings.constraint import FORMS
+from prudent_bidding.manifest import check_whole, read_advertisers, read_ledger, shards_of
+from prudent_bidding.schema import ledger_file, oracle_file
+from prudent_bidding.shards import read_oracle
+
+LEAST_SPEND = 0.01  # of the budget: who spends less has no ROI to speak of
+TOLERANCES = (0.05, 0.10)
+PARTS = 256  # there are no more arms than that
+LEVEL, RESAMPLES = 0.95, 999
+WEIGHTS_AT_ONCE = 2**22  # numbers of one part of the bootstrap's weights
+
+
+class Days(NamedTuple):
+    """Advertiser-days of one week, all arms; [N] each."""
+
+    adv: np.ndarray
+    arm: np.ndarray
+    day: np.ndarray
+    roi: np.ndarray  # the target
+    budget: np.ndarray
+    pay: np.ndarray
+    gmv: np.ndarray
+    rows: np.ndarray
+    win: np.ndarray
+    k_sum: np.ndarray
+    exhausted: np.ndarray
+    expected_gmv: np.ndarray | None  # of the oracle, where there is one
+    # Days of an advertiser that are judged together. Where a policy had all days, they are judged
+    # in the parts that arms of another data set had: a rate over seven days has less noise than
+    # one over two, and would look better for nothing.
+    part: np.ndarray
+
+
+def read_days(
+    data: Path, week: int, with_oracle: bool = True, parts_of: Path | None = None
+) -> Days:
+    """All ledgers of a week; `parts_of` is a data set of the same world whose arms are parts."""
+    table = read_advertisers(data, week)
+    order = np.argsort(table["adv"])
+    parts: list[dict[str, np.ndarray]] = []
+    shards = shards_of(data, week)
+    others = shards if parts_of is None else shards_of(parts_of, week)
+    if [shard[:2] for shard in others] != [shard[:2] for shard in shards]:
+        raise ValueError(f"{parts_of} is no data set of the same world as {data}")
+    for shard, other in zip(shards, others, strict=True):
+        ledger = read_ledger(data, week, shard)
+        place = order[np.searchsorted(table["adv"], ledger["adv"], sorter=order)]
+        parts_from = ledger if parts_of is None else read_ledger(parts_of, week, other)
+        if not np.array_equal(parts_from["adv"], ledger["adv"]):
+            raise ValueError(f"{parts_of} is no data set of the same world as {data}")
+        found = {
+            **ledger,
+            "part": parts_from["arm"],
+            "day": np.full(len(place), shard.day),
+            "roi": np.exp(table["log_roi"][place].astype(np.float64)),
+            "budget": table["budget"][place],
+        }
+        if with_oracle:
+            path = data / oracle_file(ledger_file(week, shard.day, shard.block))
+            if shard.oracle_ledger is None:
+                raise ValueError(f"{data}: an imported week has no oracle")
+            check_whole(path, shard.oracle_ledger)
+            oracle = read_oracle(path, "oracle-ledger", ["exp_gmv"])
+            found["expected_gmv"] = oracle["exp_gmv"]
+        parts.append(found)
+    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return Days(
+        **{name: joined[name] for name in Days._fields if name != "expected_gmv"},
+        expected_gmv=joined.get("expected_gmv"),
+    )
+
+
+class Sums(NamedTuple):
+    """A metric as sum of `over` / sum of `under` of advertisers; a plain sum where that is None."""
+
+    over: np.ndarray  # [advertisers]
+    under: np.ndarray | None
+
+
+class Measured(NamedTuple):
+    value: float
+    interval: tuple[float, float] | None  # 95 %, of advertisers drawn anew
+
+
+class Units(NamedTuple):
+    """Totals of an advertiser's days that are judged together; [N] each."""
+
+    cluster: np.ndarray  # which advertiser, from 0
+    roi: np.ndarray
+    budget: np.ndarray  # of all days in the arm
+    pay: np.ndarray
+    gmv: np.ndarray
+    expected_gmv: np.ndarray | None
+
+
+def broken(units: Units, gmv: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
+    """Whose GMV falls short of the target for what was paid."""
+    return (gmv < (1.0 - tolerance) * units.roi * units.pay).astype(float)
+
+
+def of_arm(days: Days, arm: int) -> Days:
+    chosen = days.arm == arm
+    return Days(*(None if column is None else column[chosen] for column in days))  # type: ignore[arg-type]
+
+
+def clusters_of(days: Days) -> np.ndarray:
+    """All advertisers of the week, in order: every arm's sums stand in it."""
+    return np.unique(days.adv)
+
+
+def units_of(days: Days, clusters: np.ndarray, by_day: bool = False) -> Units:
+    """Totals of each part of an advertiser's week, or of each of its days."""
+    cluster = np.searchsorted(clusters, days.adv)
+    if by_day:
+        return Units(cluster, days.roi, days.budget, days.pay, days.gmv, days.expected_gmv)
+    keys, at = np.unique(cluster * PARTS + days.part, return_inverse=True)
+    present = keys // PARTS
+
+    def total(values: np.ndarray) -> np.ndarray:
+        return np.bincount(at, values, len(present))
+
+    roi = np.zeros(len(present))
+    roi[at] = days.roi
+    expected = None if days.expected_gmv is None else total(days.expected_gmv)
+    return Units(present, roi, total(days.budget), total(days.pay), total(days.gmv), expected)
+
+
+def metrics_of(days: Days, clusters: np.ndarray, requests_per_record: int) -> dict[str, Sums]:
+    """Every metric of one arm's days, as sums over advertisers."""
+    size = len(clusters)
+    week, day = units_of(days, clusters), units_of(days, clusters, by_day=True)
+    cluster = np.searchsorted(clusters, days.adv)
+
+    def summed(at: np.ndarray, values: np.ndarray) -> np.ndarray:
+        return np.bincount(at, values, size)
+
+    def share(units: Units, gmv: np.ndarray | None, tolerance: float = 0.0) -> Sums | None:
+        if gmv is None:
+            return None
+        spends = (units.pay >= LEAST_SPEND * units.budget).astype(float)
+        over = summed(units.cluster, spends * broken(units, gmv, tolerance))
+        return Sums(over, summed(units.cluster, spends))
+
+    due = week.roi * week.pay
+    found: dict[str, Sums | None] = {
+        "pay": Sums(summed(cluster, days.pay), None),
+        "pay_per_day": Sums(summed(cluster, days.pay), summed(cluster, np.ones(len(cluster)))),
+        "vio_week": share(week, week.gmv),
+        "vio_day": share(day, day.gmv),
+        "vio_exp": share(week, week.expected_gmv),
+        **{f"vio_week_{t:.0%}": share(week, week.gmv, t) for t in TOLERANCES},
+        "depth": Sums(
+            summed(week.cluster, np.maximum(due - week.gmv, 0.0)), summed(week.cluster, due)
+        ),
+        "roi_ratio": Sums(summed(week.cluster, week.gmv), summed(week.cluster, due)),
+        # What each form of the constraint limits, over the days as they were.
+        **{
+            form: Sums(
+                summed(cluster, cost.step_cost(days.pay, days.gmv, days.roi, days.budget)),
+                summed(cluster, days.pay if form == "ratio" else np.ones(len(cluster))),
+            )
+            for form, cost in FORMS.items()
+        },
+        "utilisation": Sums(summed(cluster, days.pay), summed(cluster, days.budget)),
+        "exhausted": Sums(
+            summed(cluster, days.exhausted.astype(float)), summed(cluster, np.ones(len(cluster)))
+        ),
+        "win_rate": Sums(
+            summed(cluster, days.win.astype(float)),
+            summed(cluster, days.rows.astype(float) * requests_per_record),
+        ),
+        "mean_k": Sums(summed(cluster, days.k_sum), summed(cluster, days.rows.astype(float))),
+    }
+    return {name: sums for name, sums in found.items() if sums is not None}
+
+
+def quotient(over: Any, under: Any) -> Any:
+    """Undefined where nobody counts."""
+    return np.divide(over, under, out=np.full(np.shape(over), np.nan), where=np.asarray(under) > 0)
+
+
+def value_of(sums: Sums) -> float:
+    over = float(sums.over.sum())
+    return over if sums.under is None else float(quotient(over, float(sums.under.sum())))
+
+
+def replicates(
+    metrics: Sequence[Mapping[str, Sums]], generator: np.random.Generator, resamples: int
+) -> list[dict[str, np.ndarray]]:
+    """Every metric of every arm, [resamples], under the same draws of advertisers."""
+    size = len(next(iter(metrics[0].values())).over)
+    at_once = max(1, WEIGHTS_AT_ONCE // max(1, size))
+    found: list[dict[str, list[np.ndarray]]] = [{name: [] for name in arm} for arm in metrics]
+    for start in range(0, resamples, at_once):
+        count = min(at_once, resamples - start)
+        draws = generator.integers(size, size=(count, size))
+        weights = np.stack([np.bincount(row, minlength=size) for row in draws]).astype(float)
+        for arm, kept in zip(metrics, found, strict=True):
+            for name, sums in arm.items():
+                over = weights @ sums.over
+                under = None if sums.under is None else weights @ sums.under
+                kept[name].append(over if under is None else quotient(over, under))
+    return [{name: np.concatenate(parts) for name, parts in kept.items()} for kept in found]
+
+
+def interval_of(values: np.ndarray) -> tuple[float, float] | None:
+    known = values[np.isfinite(values)]
+    if len(known) < len(values) or len(known) < 2:
+        return None  # some draws have nobody to count: an interval would mean nothing
+    low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
+
+
+def measured(
+    metrics: Sequence[Mapping[str, Sums]],
+    generator: np.random.Generator,
+    resamples: int = RESAMPLES,
+) -> list[dict[str, Measured]]:
+    """Values with intervals; what nobody counts for is left out."""
+    drawn = replicates(metrics, generator, resamples)
+    found = []
+    for arm, values in zip(metrics, drawn, strict=True):
+        numbers = {name: value_of(sums) for name, sums in arm.items()}
+        found.append(
+            {
+                name: Measured(number, interval_of(values[name]))
+                for name, number in numbers.items()
+                if np.isfinite(number)
+            }
+        )
+    return found
+
+
+def relative_difference(
+    metrics: Sequence[Mapping[str, Sums]],
+    name: str,
+    reference: int,
+    generator: np.random.Generator,
+    resamples: int = RESAMPLES,
+) -> list[Measured | None]:
+    """A metric of each arm over that of the reference arm, minus 1; paired by advertiser. None
+    where that has no meaning, since one of them is undefined or the reference's is 0.
+    """
+    drawn = replicates([{name: arm[name]} for arm in metrics], generator, resamples)
+    base, base_value = drawn[reference][name], value_of(metrics[reference][name])
+    values = [float(quotient(value_of(arm[name]), base_value)) - 1.0 for arm in metrics]
+    return [
+        Measured(value, interval_of(quotient(own[name], base) - 1.0))
+        if np.isfinite(value)
+        else None
+        for value, own in zip(values, drawn, strict=True)
+    ]
+
+
+def evaluate_week(
+    data: Path,
+    week: int,
+    arms: Sequence[str],
+    requests_per_record: int,
+    seed: int = 0,
+    parts_of: Path | None = None,
+) -> dict[str, dict[str, Measured]]:
+    """Metrics of a week by arm."""
+    days = read_days(data, week, parts_of=parts_of)
+    clusters = clusters_of(days)
+    sums = [metrics_of(of_arm(days, a), clusters, requests_per_record) for a in range(len(arms))]
+    generator = np.random.default_rng(np.random.SeedSequence((seed, week, 0xB007)))
+    return dict(zip(arms, measured(sums, generator), strict=True))
+
+
+def to_json(metrics: Mapping[str, Measured]) -> dict[str, Any]:
+    return {
+        name: {"value": found.value, "interval": list(found.interval) if found.interval else None}
+        for name, found in metrics.items()
+    }

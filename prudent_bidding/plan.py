@@ -1,0 +1,314 @@
+"""What a semi-batch run of bidding algorithms is to do, and where its files are. Imports no JAX.
+
+plan.json                          the settings; a folder holds one plan
+data/                              the data set: week 0 is the incumbent's, later ones the arms'
+cache/                             weeks packed for sampling; may be deleted
+arms/NAME/checkpoints/             the learner's state
+arms/NAME/policy-week-W.safetensors   what was deployed
+arms/NAME/week-W.json              what its update saw
+references/NAME/                   data sets of reference policies, in worlds of their own
+results/week-W.json                metrics of every arm and reference, written last
+tables.md  table-paper.csv  table-full.csv  frontier.png  index.html
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from prudent.algorithms import ALGORITHMS
+from prudent.files import (
+    LOCK,
+    canonical_json,
+    checksum,
+    remove_leftovers,
+    to_json,
+    write_atomically,
+)
+from prudent.settings.checks import (
+    Count,
+    NotNegative,
+    Positive,
+    PositiveShare,
+    Seed,
+    Share,
+    checked,
+)
+from prudent.settings.configs import OnPolicySchedule
+from prudent.settings.constraint import FORMS, FormName
+from prudent_bidding.assignment import Assignment
+from prudent_bidding.dataset import GMVLabel, Learning, half_life_of
+from prudent_bidding.policies import GREEDY, RULES, checked_number
+from prudent_bidding.world import preset as world_preset
+from prudent_bidding.world import world_hash
+
+INCUMBENT, CLONING = "incumbent", "behaviour-cloning"
+PLAN = "plan.json"
+PAPER_COLUMNS = ("wcsac", "cvpo", "cup", "sac-pid", "cal", "sac-lag")
+# Where none are named; among constants the best in hindsight is chosen, and pay is held against
+# theirs at the same violations, so they have to reach as far as a learner may go.
+CONSTANTS = tuple(f"constant:{k:g}" for k in (0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.4))
+REFERENCES = (*CONSTANTS, "feedback:0.9", "dual:1", "informed:0.85", CLONING)
+
+# One step a week: at the others' rate the multiplier would not leave 0 within a year.
+CUP_SETTINGS: dict[str, Any] = {"multiplier_learning_rate": 1.0, "hidden": (64, 64)}
+
+
+@dataclass(frozen=True)
+class LearnerSettings:
+    """How algorithms learn from logged rows, whoever wrote the log."""
+
+    preset: str  # the world, or what stands for one
+    seed: Seed = 0
+    updates: Count = 20_000
+    batch_size: Count = 64
+    hidden: tuple[Count, ...] = (256, 256)
+    discount: Share = 0.999
+    multiplier_learning_rate: Positive = 3e-3
+    # A day has hundreds of steps and an update moves targets by this share, halved where they move
+    # every second time: a value must come through from the day's end several times in a week.
+    target_rate: PositiveShare = 0.05
+    # One action moves a day's pay by less than a hundredth of what the day is worth.
+    initial_temperature: Positive = 0.01
+    strategy: str = "uniform"
+    form: FormName = "deficit"
+    gmv: GMVLabel = "calibrated"
+    constraint_at: Literal["batch", "accumulated"] = "batch"
+    multiplier_scope: Literal["global", "group", "advertiser"] = "global"
+    # Of an advertiser's own multiplier, per unit of cost measured in a week.
+    advertiser_rate: Positive = 0.3
+    budget_units: Positive = 10.0
+    conservatism: NotNegative | None = None
+    convexity: NotNegative | None = None
+    # Settings of CUP_SETTINGS that were given for all, and so hold for CUP too.
+    given_to_cup: tuple[str, ...] = ()
+
+    def bound(self) -> float:
+        """What the expected cost may reach, in the unit of the rows' costs."""
+        bound = FORMS[self.form].bound
+        return bound if self.form == "ratio" else bound * self.budget_units
+
+    def learning(self) -> Learning:
+        """How rows become rewards and costs."""
+        return Learning(self.budget_units, FORMS[self.form].step_cost, self.gmv)
+
+    def values(self, algorithm: str) -> dict[str, Any]:
+        """Settings of an algorithm that follow from the plan; it takes those that it has."""
+        found: dict[str, Any] = {
+            "hidden": self.hidden,
+            "discount": self.discount,
+            "cost_discount": self.discount,
+            "multiplier_learning_rate": self.multiplier_learning_rate,
+            "target_rate": self.target_rate,
+            "initial_temperature": self.initial_temperature,
+            "dual_action": "policy",
+            # A log has no present policy whose steps and episodes these could look at.
+            "dual_states": "replay",
+            "calibration": "none",
+            # Moves by rate * violation. By its logarithm it would grow e-fold every 300 updates at
+            # this rate, sooner than critics can show what the last growth did.
+            "multiplier": "projected_sgd",
+        }
+        if algorithm == "cup":
+            own = CUP_SETTINGS.items()
+            found |= {name: value for name, value in own if name not in self.given_to_cup}
+        if self.form == "ratio":
+            found["constraint"] = "ratio"
+        if self.multiplier_scope != "global":
+            found |= {"multiplier_scope": self.multiplier_scope, "multiplier_count": self.owners()}
+        for name in ("conservatism", "convexity"):
+            if getattr(self, name) is not None:
+                found[name] = getattr(self, name)
+        return found
+
+    def owners(self) -> int:
+        """How many multipliers there are, where there are several."""
+        world = world_preset(self.preset)
+        return world.categories if self.multiplier_scope == "group" else world.advertisers
+
+    def identity(self) -> str:
+        """Of what differs from the defaults, so that a setting which a later version adds leaves
+        the runs from before it as they are.
+        """
+        usual = asdict(type(self)(self.preset))
+        own = {name: value for name, value in asdict(self).items() if value != usual[name]}
+        return checksum(canonical_json({**own, "preset": self.preset}))[:8]
+
+
+@dataclass(frozen=True)
+class Plan(LearnerSettings):
+    """All that decides what a semi-batch run computes."""
+
+    algorithms: tuple[str, ...] = PAPER_COLUMNS
+    references: tuple[str, ...] = REFERENCES
+    weeks: Count = 4
+    world_seed: Seed = 0
+    history: Literal["shared", "own"] = "shared"
+    assignment: Literal["switchback", "weekly"] = "switchback"
+    deployed: Literal["sampled", "greedy"] = "sampled"
+    world_sha256: str = ""
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """All that share the world; the incumbent last."""
+        return (*self.algorithms, INCUMBENT)
+
+    def world_assignment(self) -> Assignment:
+        return self.assignment
+
+    @staticmethod
+    def read(folder: Path) -> "Plan":
+        path = folder / PLAN
+        if not path.exists():
+            raise ValueError(f"{folder} holds no semi-batch run (there is no {PLAN})")
+        try:
+            fields = json.loads(path.read_bytes())
+            plan = checked(Plan(**fields))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{path} is not a plan this version reads ({error})") from None
+        check_plan(plan)
+        return plan
+
+
+# What the presets of a world mean for learners, where nothing else is said.
+SIZES: dict[str, dict[str, Any]] = {
+    "smoke": {"updates": 192, "hidden": (32, 32), "weeks": 2},  # one compiled size
+    "small": {"updates": 20_000},
+    "stationary": {"updates": 20_000},
+    "hard": {"updates": 20_000},
+    "paper-data": {"updates": 10_000, "batch_size": 512},
+    "paper": {"updates": 100_000, "batch_size": 512},
+}
+SMOKE_REFERENCES = ("constant:0.7", "constant:0.9", "feedback:0.9", CLONING)
+
+
+def make_plan(preset: str, given: dict[str, Any]) -> Plan:
+    """The plan of a preset with what was given instead; what is None was not."""
+    if preset not in SIZES:
+        raise ValueError(f"no preset {preset!r}; there is: {', '.join(SIZES)}")
+    values = {name: value for name, value in given.items() if value is not None}
+    values["given_to_cup"] = tuple(name for name in CUP_SETTINGS if name in values)
+    sizes = dict(SIZES[preset])
+    if preset == "smoke":
+        sizes["references"] = SMOKE_REFERENCES
+    sha = world_hash(world_preset(preset))
+    plan = checked(Plan(**{"preset": preset, **sizes, **values, "world_sha256": sha}))
+    plan = replace(plan, references=tuple(map(reference_name, plan.references)))
+    check_plan(plan)
+    return plan
+
+
+def check_learners(settings: LearnerSettings, algorithms: Sequence[str]) -> None:
+    """That there are such algorithms, and that they have these settings."""
+    half_life_of(settings.strategy)
+    unknown = [name for name in algorithms if name not in ALGORITHMS]
+    if unknown:
+        raise ValueError(f"no algorithm {unknown[0]!r}; there is: {', '.join(ALGORITHMS)}")
+    special = {
+        "--form ratio": settings.form == "ratio",
+        f"--multiplier-scope {settings.multiplier_scope}": settings.multiplier_scope != "global",
+        f"--constraint-at {settings.constraint_at}": settings.constraint_at != "batch",
+    }
+    unable = [name for name in algorithms if name not in ("cal", "ucb")]
+    for option in (option for option, given in special.items() if given and unable):
+        raise ValueError(f"{option} is for cal and ucb; {unable[0]} has no such setting")
+    if settings.form == "ratio" and settings.constraint_at == "accumulated":
+        raise ValueError("--constraint-at accumulated adds to a sum; --form ratio has none")
+
+
+def learns_on_policy(name: str) -> bool:
+    return ALGORITHMS[name].schedule is OnPolicySchedule
+
+
+def check_plan(plan: Plan) -> None:
+    for reference in plan.references:
+        reference_name(reference)
+    check_learners(plan, plan.algorithms)
+    for what, names in (("algorithm", plan.algorithms), ("reference", plan.references)):
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"{what} {twice} is named twice; each has one arm")
+    if not plan.algorithms:
+        raise ValueError("at least one algorithm is needed (--algorithms cal)")
+    on_policy = [name for name in plan.algorithms if learns_on_policy(name)]
+    if set(on_policy) - {"cup"}:
+        raise ValueError(
+            f"{on_policy[0]} learns on-policy; of those only cup is set up for logged days"
+        )
+    if plan.world_sha256 != world_hash(world_preset(plan.preset)):
+        raise ValueError(
+            f"the world {plan.preset!r} is not the one this run began with (other numbers or "
+            "version); go on with the version that began it, or begin anew"
+        )
+
+
+def reference_name(name: str) -> str:
+    """The one name that a reference has: `constant:1.0` is `constant:1`."""
+    if name == CLONING:
+        return name
+    rule, _, number = name.partition(":")
+    if rule not in RULES:
+        raise ValueError(
+            f"no reference {name!r}; there is: {', '.join(f'{r}:NUMBER' for r in RULES)}, {CLONING}"
+        )
+    return f"{rule}:{checked_number(name, rule, number):.15g}"
+
+
+def write_plan(folder: Path, plan: Plan) -> None:
+    """Into a new folder, or one that has this very plan."""
+    if (folder / PLAN).exists():
+        if Plan.read(folder) != plan:
+            raise ValueError(
+                f"{folder} holds a run of another plan; go on with `prudent bidding run --resume "
+                f"{folder}`, or choose another folder with --out"
+            )
+        return
+    write_first(folder / PLAN, plan)
+
+
+def write_first(path: Path, plan: LearnerSettings) -> None:
+    """The first file of a folder; one that holds anything else is left alone."""
+    folder = path.parent
+    remove_leftovers(folder)
+    others = sorted(p.name for p in folder.iterdir() if p.name != LOCK)
+    if others:
+        raise ValueError(f"{folder} is not empty ({others[0]}); choose another folder with --out")
+    write_atomically(path, (to_json(asdict(plan), indent=2) + "\n").encode())
+
+
+def arm_folder(folder: Path, name: str) -> Path:
+    return folder / "arms" / name
+
+
+def policy_file(folder: Path, name: str, week: int) -> Path:
+    return arm_folder(folder, name) / f"policy-week-{week}.safetensors"
+
+
+def deployed_policy(folder: Path, plan: Plan, name: str, week: int) -> str:
+    """As the simulator is told of it."""
+    return str(policy_file(folder, name, week)) + (GREEDY if plan.deployed == "greedy" else "")
+
+
+def record_file(folder: Path, name: str, week: int) -> Path:
+    return arm_folder(folder, name) / f"week-{week}.json"
+
+
+def calibration_file(folder: Path, name: str, week: int) -> Path:
+    return arm_folder(folder, name) / f"calibration-week-{week}.json"
+
+
+def results_file(folder: Path, week: int) -> Path:
+    return folder / "results" / f"week-{week}.json"
+
+
+def reference_folder(folder: Path, name: str) -> Path:
+    return folder / "references" / name.replace(":", "-")
+
+
+def kept_files(folder: Path, plan: Plan) -> list[Path]:
+    """Of a finished run, all that tables and figures are made of; relative to its folder."""
+    weeks = range(1, plan.weeks + 1)
+    kept = [folder / PLAN, *(results_file(folder, week) for week in range(plan.weeks + 1))]
+    kept += [calibration_file(folder, name, week) for name in plan.algorithms for week in weeks]
+    return [path.relative_to(folder) for path in kept]

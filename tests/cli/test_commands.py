@@ -1,0 +1,252 @@
+"""What the commands hand on, and what is in a run's record; nothing is compiled."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support import small_run
+from varied import HORIZON, Calls, Varied, off_policy_learner, varied
+
+import prudent
+from prudent import api
+from prudent.cli import main as cli
+from prudent.runs.record import Lines, run_checksums
+from prudent.runs.stored import StoredRun, read_stored
+from prudent.training import replay_collector
+from prudent.training.reporter import Reporter
+
+
+def run_command(monkeypatch, *words):
+    monkeypatch.setattr("sys.argv", ["prudent", *words])
+    cli.main()
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """What `prudent train` would have begun."""
+    found = []
+    monkeypatch.setattr(api, "start", lambda *arguments: found.append(arguments))
+    return found
+
+
+def test_every_option_of_train_arrives(started, monkeypatch, tmp_path):
+    words = (
+        "train sac --task orbit --seed 3 --budget 5 --horizon 77 --discounted True --quiet "
+        f"--out {tmp_path}/out --warmup {tmp_path}/log.npz --log tensorboard --steps 99 "
+        f"--init-from {tmp_path}/other"
+    )
+    run_command(monkeypatch, *words.split())
+    run, task, folder, (warmup, init_from, callbacks, log, quiet) = started[0]
+    assert (init_from, callbacks) == (tmp_path / "other", ())
+    assert (run.seed, run.budget, run.horizon, run.discounted) == (3, 5.0, 77, True)
+    assert (task.horizon, task.constraint.budget, task.constraint.discounted) == (77, 5.0, True)
+    assert (folder, warmup) == (tmp_path / "out", tmp_path / "log.npz")
+    assert (log, quiet, run.schedule.steps) == (("tensorboard",), True, 99)
+    run_command(monkeypatch, "train", "sac", "--task", "orbit")
+    run, task, folder, (warmup, init_from, callbacks, log, quiet) = started[1]
+    assert (init_from, callbacks) == (None, ())
+    assert (run.seed, run.budget, run.horizon, run.discounted) == (0, 16.0, 400, False)
+    assert folder == Path("runs/orbit/sac") / f"default-{run.identity()}" / "seed-0"
+    assert (warmup, log, quiet) == (None, (), False)
+
+
+def test_from_python_too(started):
+    prudent.train(
+        "sac", task="orbit", seed=4, budget=5.0, horizon=77, discounted=True, out="elsewhere",
+        warmup="w", log=("wandb",), quiet=True, steps=99, init_from="i", callbacks=[print],
+    )  # fmt: skip
+    run, task, folder, (warmup, init_from, callbacks, log, quiet) = started[0]
+    assert (init_from, callbacks) == ("i", [print])
+    assert (run.seed, run.budget, run.horizon, run.discounted) == (4, 5.0, 77, True)
+    assert (task.horizon, folder, warmup, log, quiet) == (
+        77,
+        Path("elsewhere"),
+        "w",
+        ("wandb",),
+        True,
+    )
+    assert run.schedule.steps == 99
+
+
+def test_seeds_and_settings_have_folders_of_their_own():
+    run = small_run(varied())
+    folder = api.default_folder(run)
+    assert folder.parts == ("runs", "varied", "cal", f"default-{run.identity()}", "seed-0")
+    assert api.default_folder(replace(run, seed=1)).parent == folder.parent
+    assert api.default_folder(replace(run, seed=1)) != folder
+    assert api.default_folder(replace(run, budget=9.0)).parent != folder.parent
+    assert api.default_folder(replace(run, task="a:b/c")).parts[1] == "a-b-c"
+
+
+def test_every_option_of_evaluate_arrives(monkeypatch, capsys):
+    asked = []
+    part = {
+        "return": 1.0, "cost": 2.0, "length": 3.0, "within_budget": 0.5, "returns": [1.0, 1.0],
+        "return_interval": (0.5, 1.5), "cost_interval": (1.5, 2.5),
+    }  # fmt: skip
+
+    def measure(folder, **options):
+        asked.append((folder, options))
+        return {"step": 7, "budget": 4.0, "evaluation": part}
+
+    monkeypatch.setattr(api, "evaluate", measure)
+    run_command(monkeypatch, "evaluate", "run", "--episodes", "5", "--step", "8", "--seed", "9")
+    assert asked == [
+        (Path("run"), {"episodes": 5, "step": 8, "seed": 9, "env": None, "video": None})
+    ]
+    shown = capsys.readouterr().out
+    assert "policy of step 7, budget 4" in shown
+    assert "greedy, 2 episodes: return 1 [0.5, 1.5], cost 2 [1.5, 2.5], length 3" in shown
+    assert "within budget 50%" in shown
+    run_command(monkeypatch, "evaluate", "run", "--json")
+    assert json.loads(capsys.readouterr().out)["evaluation"]["cost"] == 2.0
+    assert asked[1][1] == {"episodes": 10, "step": None, "seed": None, "env": None, "video": None}
+
+
+def test_evaluate_and_export_take_the_snapshot_that_is_named(monkeypatch):
+    asked = []
+
+    class Enough(Exception):
+        pass
+
+    def load(folder, *, step=None):
+        asked.append((Path(folder), step))
+        raise Enough
+
+    monkeypatch.setattr(api, "load", load)
+    monkeypatch.setattr(api, "read_stored", lambda folder: StoredRun(None, "", {}))
+    monkeypatch.setattr(api, "task_of", lambda *_: None)
+    for call in (lambda: prudent.evaluate("run", step=5), lambda: api.export("run", "f", step=6)):
+        with pytest.raises(Enough):
+            call()
+    assert asked == [(Path("run"), 5), (Path("run"), 6)]
+
+
+def test_report_and_resume_hand_on_what_they_were_told(monkeypatch, capsys):
+    from prudent.report import figures, groups, records, tables
+
+    drawn, resumed = [], []
+    monkeypatch.setattr(records, "read_record", lambda folder: folder)
+    monkeypatch.setattr(groups, "by_label", lambda found: {"label": found})
+    monkeypatch.setattr(figures, "learning_figure", lambda *arguments: drawn.append(arguments))
+    monkeypatch.setattr(tables, "final_table", lambda found: "the table")
+    run_command(monkeypatch, "report", "a", "b", "--out", "p.png", "--log-steps")
+    assert drawn == [({"label": [Path("a"), Path("b")]}, Path("p.png"), True)]
+    assert "the table\n\npicture: p.png" in capsys.readouterr().out
+    monkeypatch.setattr(api, "resume", lambda folder, **options: resumed.append((folder, options)))
+    given = ("--log", "wandb", "--env", "m:f", "--steps", "9")
+    run_command(monkeypatch, "resume", "a", "--quiet", *given)
+    handed_on = {"steps": 9, "env": "m:f", "warmup": None, "log": ("wandb",), "quiet": True}
+    assert resumed == [(Path("a"), handed_on)]
+
+
+LEFT = {
+    "nothing was written": [],
+    "Stopped before the first checkpoint. Begin again with: prudent resume run": ["run.json"],
+    "everything is saved. Go on with: prudent resume run": ["run.json", "checkpoints/step-1.json"],
+}
+
+
+@pytest.mark.parametrize("words", LEFT)
+@pytest.mark.parametrize(
+    "command", [("train", "sac", "--task", "orbit", "--out", "run"), ("resume", "run")]
+)
+def test_a_stopped_run_says_how_to_go_on_and_is_no_success(
+    command, words, monkeypatch, capsys, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    for name in LEFT[words]:
+        (tmp_path / "run" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "run" / name).touch()
+
+    def stop(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(api, "start", stop)
+    monkeypatch.setattr(api, "resume", stop)
+    with pytest.raises(SystemExit) as error:
+        run_command(monkeypatch, *command)
+    assert error.value.code == 130
+    assert words in capsys.readouterr().out
+
+
+# The record of a run
+
+
+@pytest.fixture
+def folder(monkeypatch, tmp_path):
+    monkeypatch.setattr(Varied, "lives", [])
+    monkeypatch.setattr(
+        replay_collector, "compile_for_rows", lambda *_: off_policy_learner(Calls())
+    )
+    prudent.train(
+        "sac", env=Varied, budget=4.0, horizon=HORIZON, out=tmp_path / "run", quiet=True, seed=2,
+        hidden=(4,), steps=8, warmup_steps=4, batch_size=4, replay_capacity=50, evaluate_every=8,
+        evaluation_episodes=2, checkpoint_every=8, discounted=True,
+    )  # fmt: skip
+    return tmp_path / "run"
+
+
+def test_what_run_json_says(folder):
+    record = json.loads((folder / "run.json").read_text())
+    assert record["format"] == 2
+    assert record["spec"]["action_scale"] == [2.0]
+    assert record["spec"]["action_centre"] == [1.0]
+    assert record["spec"]["cost_budget"] == 4.0  # discounted, as the critic sees it
+    assert record["deterministic_reset"] is False
+    assert (record["run"]["seed"], record["run"]["discounted"]) == (2, True)
+    run, mark, _ = read_stored(folder)
+    assert (run.seed, run.horizon, run.schedule.steps) == (2, HORIZON, 8)
+    assert mark == f"{record['identity']}-seed-2"
+    assert record["identity"] == run.identity() == replace(run, seed=5).identity()
+
+
+def test_a_record_says_where_starts_are_alike(monkeypatch, tmp_path):
+    monkeypatch.setattr(
+        replay_collector, "compile_for_rows", lambda *_: off_policy_learner(Calls())
+    )
+    task = varied(deterministic_reset=True)
+    run = small_run(task, "sac", steps=4, warmup_steps=4)
+    api.start(run, task, tmp_path / "run", api.Extras(quiet=True))
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["deterministic_reset"] is True
+
+
+def test_an_altered_record_is_refused(folder):
+    path, before = folder / "run.json", run_checksums(folder)
+    record = json.loads(path.read_text())
+    record["run"]["budget"] = 40.0
+    path.write_text(json.dumps(record))
+    with pytest.raises(ValueError, match="was altered: its settings do not have the identity"):
+        read_stored(folder)
+    after = run_checksums(folder)
+    assert after["spec"] == before["spec"]
+    assert after["settings"] != before["settings"]
+
+
+def test_the_lines_of_a_file_are_synced_and_notes_are_written_once(tmp_path, monkeypatch):
+    synced = []
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: (synced.append(file), real(file))[1])
+    written = Lines(tmp_path / "lines.jsonl", 0)
+    written.noted = {"note": 1}
+    written.write({"a": 1})
+    written.write({"a": 2})
+    before = len(synced)
+    assert written.sync() == (tmp_path / "lines.jsonl").stat().st_size
+    assert len(synced) == before + 1
+    written.close()
+    found = [json.loads(line) for line in (tmp_path / "lines.jsonl").read_text().splitlines()]
+    assert found == [{"a": 1, "note": 1}, {"a": 2}]
+
+
+def test_a_budget_that_cannot_be_kept_is_said_once(capsys):
+    heard = []
+    reporter = Reporter(sinks=[heard.append])
+    evaluation = {"return": 1.0, "cost": 2.0, "within_budget": 0.0}
+    line = {"step": 5, "evaluation": evaluation, "training": {}, "probably_infeasible": True}
+    reporter.evaluated(line)
+    reporter.evaluated(line)
+    assert capsys.readouterr().out.count("probably infeasible") == 1
+    assert heard == [line, line]

@@ -1,0 +1,86 @@
+"""Imports point one way, and what should be quick does not import JAX."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import prudent
+
+ROOT = Path(prudent.__file__).parent
+
+# Each room may import from those listed before it (and from itself).
+ORDER = [
+    "backend", "files", "statistics", "settings", "tasks", "pieces", "compute", "algorithms",
+    "runs", "policies", "training", "api", "report", "certification", "diagnostics",
+    "experiments", "bench", "cli",
+]  # fmt: skip
+# Where that does not hold yet.
+MEANWHILE = {
+    ("runs", "training"), ("policies", "training"), ("tasks", "prudent_bidding"),
+    ("certification", "cli"), ("diagnostics", "cli"), ("experiments", "cli"), ("bench", "cli"),
+}  # fmt: skip
+NO_JAX = [
+    "backend", "files", "statistics", "settings", "tasks", "algorithms", "experiments", "api",
+    "report", "certification", "cli",
+]  # fmt: skip
+
+
+def modules():
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        if parts[0] not in ("__init__", "__main__"):
+            yield path, parts[0]
+
+
+def imported(path: Path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            if node.module == "prudent":
+                names = (alias.name for alias in node.names)
+                yield from (f"prudent.{name}" for name in names if not name.startswith("__"))
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def test_imports_point_one_way():
+    wrong = []
+    for path, home in modules():
+        for name in imported(path):
+            if name.startswith("prudent."):
+                source = name.split(".")[1]
+                if ORDER.index(source) > ORDER.index(home) and (home, source) not in MEANWHILE:
+                    wrong.append(f"{path.relative_to(ROOT)} imports {name}")
+    assert not wrong
+
+
+def test_every_module_has_its_place_in_the_order():
+    assert {home for _, home in modules()} <= set(ORDER)
+
+
+def test_tasks_and_settings_import_no_jax():
+    wrong = [
+        str(path.relative_to(ROOT))
+        for path, home in modules()
+        if home in NO_JAX and any(n.split(".")[0] in ("jax", "optax") for n in imported(path))
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["list"], ["train", "--help"], ["train", "cal", "--task", "orbit", "--help"]],
+)
+def test_help_and_list_do_not_import_jax(arguments):
+    code = (
+        "import sys; sys.argv[1:] = {!r}\n"
+        "from prudent.cli.main import main\n"
+        "try:\n    main()\nexcept SystemExit as stop:\n    assert not stop.code\n"
+        "assert 'jax' not in sys.modules"
+    )
+    subprocess.run(
+        [sys.executable, "-c", code.format(arguments)], check=True, capture_output=True, text=True
+    )
