@@ -1,30 +1,36 @@
-"""The algorithms by name: ours, in the list below, and those that others register.
+"""The algorithms by name: ours, in the table below, and those that others register.
 
-A new one of ours is a file here, and its entry in the list.
+A new one of ours is a file here, and its line in the table.
 """
 
-from prudent.algorithms.cal import CAL, UCB
-from prudent.algorithms.cppo_pid import CPPO_PID
-from prudent.algorithms.crpo import CRPO
-from prudent.algorithms.cup import CUP
-from prudent.algorithms.cvpo import CVPO
 from prudent.algorithms.entry import Entry, check_entry
-from prudent.algorithms.ipo import IPO
-from prudent.algorithms.pdo import PDO
-from prudent.algorithms.ppo import PPO
-from prudent.algorithms.ppo_lag import PPO_LAG
-from prudent.algorithms.rcpo import RCPO
-from prudent.algorithms.sac_lag import SAC, SAC_LAG
-from prudent.algorithms.sac_pid import SAC_PID
-from prudent.algorithms.wcsac import WCSAC
-from prudent.settings.registration import OURS, Registry
+from prudent.backend import prepare
+from prudent.settings.registration import Home, Registry
 
-ALGORITHMS: Registry[Entry] = Registry("algorithm", "prudent.algorithms", check_entry)
-for _entry in (
-    *(CAL, UCB, SAC_LAG, SAC, SAC_PID, WCSAC, CVPO),
-    *(PDO, RCPO, IPO, CRPO, CUP, PPO_LAG, CPPO_PID, PPO),
-):
-    ALGORITHMS.register(_entry, OURS)
+OURS = {  # by name, the module of its entry and what it is
+    "cal": Home("cal:CAL", "conservative augmented Lagrangian SAC (the paper's method)"),
+    "ucb": Home("cal:UCB", "CAL without the quadratic term (UCB-k)"),
+    "sac-lag": Home("sac_lag:SAC_LAG", "SAC with one cost critic and a Lagrange multiplier"),
+    "sac": Home("sac_lag:SAC", "soft actor-critic, cost ignored but estimated"),
+    "sac-pid": Home("sac_pid:SAC_PID", "SAC with a PID-controlled cost multiplier"),
+    "wcsac": Home("wcsac:WCSAC", "SAC that bounds the mean of the worst outcomes"),
+    "cvpo": Home("cvpo:CVPO", "constrained variational policy optimisation"),
+    "pdo": Home("pdo:PDO", "primal-dual policy gradient, on-policy"),
+    "rcpo": Home("rcpo:RCPO", "natural gradient of the Lagrangian, on-policy"),
+    "ipo": Home("ipo:IPO", "PPO with a log barrier"),
+    "crpo": Home("crpo:CRPO", "trust region: reward while the budget is kept, else cost"),
+    "cup": Home("cup:CUP", "PPO, then projection towards lower cost"),
+    "ppo-lag": Home("ppo_lag:PPO_LAG", "PPO with a Lagrange multiplier"),
+    "cppo-pid": Home("cppo_pid:CPPO_PID", "PPO with a multiplier under PID control"),
+    "ppo": Home("ppo:PPO", "proximal policy optimisation, cost ignored but estimated"),
+}
+ALGORITHMS: Registry[Entry] = Registry(
+    "algorithm",
+    "prudent.algorithms",
+    check_entry,
+    {name: home._replace(place=f"prudent.algorithms.{home.place}") for name, home in OURS.items()},
+    prepare=prepare,  # these modules import JAX, which reads its flags then
+)
 
 
 def find_algorithm(name: str) -> Entry:

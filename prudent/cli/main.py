@@ -424,10 +424,11 @@ def list_all(arguments: list[str]) -> None:
     read(NoOptions, "prudent list", arguments)
     algorithms, tasks = ALGORITHMS.usable(), TASKS.usable()
     print("algorithms")
-    for name, (entry, source) in algorithms.found.items():
-        print(f"  {name:<10} {entry.summary}{from_package(source)}")
+    for name, source in algorithms.sources.items():
+        print(f"  {name:<10} {ALGORITHMS.summary(name)}{from_package(source)}")
     print("\ntasks (budget: cost allowed per episode)")
-    for name, (task, source) in tasks.found.items():
+    for name, source in tasks.sources.items():
+        task = TASKS[name]
         budget = f"{task.constraint.budget:g} {task.constraint.unit}"
         about = f"{task.summary}{from_package(source)}"
         print(f"  {name:<24} {budget:<38} {task.horizon:>5} steps  {about}")

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -44,15 +45,22 @@ class Registered(NamedTuple):
 
 
 class Usable(NamedTuple):
-    """All that can be used, by name, and a line for each name of a package that cannot."""
+    """Whose each name is that can be used, and a line for each name of a package that cannot."""
 
-    found: dict[str, Registered]
+    sources: dict[str, str]
     complaints: list[str]
 
 
+class Home(NamedTuple):
+    """Where one of ours is, so that it is imported only when it is used."""
+
+    place: str  # module:NAME, which is the thing itself or a mapping that has it by its name
+    summary: str = ""  # where it is wanted before the import
+
+
 class Registry(Mapping[str, Thing]):
-    """Things by name. Looking for a name imports nothing; what a package offers is imported when
-    it is taken, and `Unusable` is raised where that fails.
+    """Things by name. Looking for a name imports nothing; a thing of ours or of a package is
+    imported when it is taken. `Unusable` is raised where that fails for a package's.
     """
 
     def __init__(
@@ -60,13 +68,18 @@ class Registry(Mapping[str, Thing]):
         what: str,
         group: str,
         check: Callable[[Any], None],
+        ours: Mapping[str, Home],
+        *,
+        prepare: Callable[[], None] = lambda: None,
         others: Mapping[str, Container[str]] = MappingProxyType({}),
     ) -> None:
         self.what = what  # one of them is called this
         self.group = group  # of entry points
         self._check = check  # refuses with a ValueError what cannot be one of them
+        self._ours = ours  # a test checks what they lead to
+        self._prepare = prepare  # before one of them is imported
         self._others = others  # names that stand for something else, by what that is
-        self._known: dict[str, Registered] = {}
+        self._known: dict[str, Registered] = {}  # what has been imported or registered
 
     def register(self, thing: Thing, source: str = SCRIPT, replace: bool = False) -> Thing:
         """Make it known by its name, of which there must be no other.
@@ -83,6 +96,8 @@ class Registry(Mapping[str, Thing]):
             raise ValueError(
                 f"{self.what} {name!r}: its summary is {summary!r}; one line is needed"
             )
+        if name in self._ours:
+            raise ValueError(f"there is {self.what} {name!r} already, of {OURS}")
         before = self._known.get(name)
         if before is not None and before.thing is thing:
             return thing
@@ -111,8 +126,14 @@ class Registry(Mapping[str, Thing]):
 
     def source(self, name: str) -> str:
         """Whose it is."""
+        if name in self._ours:
+            return OURS
         self.find(name)
         return self._known[name].source
+
+    def summary(self, name: str) -> str:
+        known = self._ours.get(name)
+        return known.summary if known and known.summary else self.find(name).summary
 
     def check_installed(self, name: str) -> None:
         """Refuse what other processes would not find."""
@@ -128,12 +149,12 @@ class Registry(Mapping[str, Thing]):
     def unused(self, name: str) -> list[str]:
         """What to tell whoever takes the name for that of a package's, while it is ours."""
         offers = self._offered().get(name, [])
-        if name not in self._known or self._known[name].source != OURS:
+        if name not in self._ours:
             return []
         return [f"{self.what} {name!r} is ours; that of {o.package} is unused" for o in offers]
 
     def usable(self) -> Usable:
-        """Imports what packages offer."""
+        """Imports what packages offer, and nothing of ours."""
         complaints = [
             f"{self.what} {name!r} of {offer.package} cannot be used: {complaint}"
             for name, offers in offers_in(self.group).items()
@@ -146,22 +167,33 @@ class Registry(Mapping[str, Thing]):
                 self[name]
             except Unusable as error:
                 complaints.append(str(error))
-        return Usable(dict(self._known), complaints)
+        others = {name: known.source for name, known in self._known.items() if known.source != OURS}
+        return Usable(dict.fromkeys(self._ours, OURS) | others, complaints)
 
     def __getitem__(self, name: str) -> Thing:
-        if name not in self._known:
+        if name not in self._known and name in self._ours:
+            self._import(name)
+        elif name not in self._known:
             self._load(name, self._offered()[name])
         thing: Thing = self._known[name].thing
         return thing
 
     def __contains__(self, name: object) -> bool:
-        return name in self._known or name in self._offered()
+        return name in self._ours or name in self._known or name in self._offered()
 
     def __iter__(self) -> Iterator[str]:
-        yield from dict.fromkeys([*self._known, *self._offered()])
+        yield from dict.fromkeys([*self._ours, *self._known, *self._offered()])
 
     def __len__(self) -> int:
-        return len(self._known.keys() | self._offered().keys())
+        return len(self._ours.keys() | self._known.keys() | self._offered().keys())
+
+    def _import(self, name: str) -> None:
+        """One of ours."""
+        self._prepare()
+        module, _, attribute = self._ours[name].place.partition(":")
+        found = getattr(import_module(module), attribute)
+        thing = found[name] if isinstance(found, Mapping) else found
+        self._known[name] = Registered(thing, OURS)
 
     def _name_complaint(self, name: Any) -> str:
         """What keeps this from being a name, if anything does."""

@@ -1,16 +1,24 @@
-"""The tasks by name: ours, in the list below, and those that others register."""
+"""The tasks by name: ours, in the table below, and those that others register."""
 
 from typing import Any
 
 import gymnasium
 
-from prudent.settings.registration import OURS, Registry
-from prudent.tasks.navigation import NAVIGATION_TASKS
-from prudent.tasks.orbit import ORBIT
-from prudent.tasks.skid import SKID_TASKS
+from prudent.settings.registration import Home, Registry
+from prudent.tasks import navigation
 from prudent.tasks.task import Task, check_task
-from prudent.tasks.velocity import VELOCITY_TASKS
-from prudent_bidding.task import BIDDING
+
+OURS = {  # by name, where it stands
+    "orbit": Home("prudent.tasks.orbit:ORBIT"),
+    "skid": Home("prudent.tasks.skid:SKID_TASK"),
+    "stall": Home("prudent.tasks.skid:STALL_TASK"),
+    **{
+        f"{body}-velocity": Home("prudent.tasks.velocity:VELOCITY_TASKS")
+        for body in ("hopper", "halfcheetah", "ant", "humanoid", "walker2d", "swimmer")
+    },
+    **dict.fromkeys(navigation.NAMES, Home("prudent.tasks.navigation.tasks:NAVIGATION_TASKS")),
+    "bidding-day": Home("prudent_bidding.task:BIDDING"),
+}
 
 
 def _check(task: Any) -> None:
@@ -23,10 +31,8 @@ def _check(task: Any) -> None:
 
 
 TASKS: Registry[Task] = Registry(
-    "task", "prudent.tasks", _check, {"a Gymnasium environment": gymnasium.registry}
+    "task", "prudent.tasks", _check, OURS, others={"a Gymnasium environment": gymnasium.registry}
 )
-for _task in (ORBIT, *SKID_TASKS, *VELOCITY_TASKS, *NAVIGATION_TASKS, BIDDING):
-    TASKS.register(_task, OURS)
 
 
 def register_task(task: Task, *, replace: bool = False) -> Task:

@@ -88,7 +88,5 @@ def _task(trap: Literal["skid", "stall"], summary: str) -> Task:
     )
 
 
-SKID_TASKS = (
-    _task("skid", "drive fast, but hold the road: old violations stay in the replay"),
-    _task("stall", "drive fast, but forwards: old harmless steps stay in the replay"),
-)
+SKID_TASK = _task("skid", "drive fast, but hold the road: old violations stay in the replay")
+STALL_TASK = _task("stall", "drive fast, but forwards: old harmless steps stay in the replay")

@@ -148,11 +148,14 @@ def velocity(
     )
 
 
-VELOCITY_TASKS = (
-    velocity("Hopper", 82.748, healthy_reward=1.0),
-    velocity("HalfCheetah", 151.989),
-    velocity("Ant", 103.115, healthy_reward=1.0, arguments=ANT),
-    velocity("Humanoid", 20.140, healthy_reward=5.0, arguments=HUMANOID),
-    velocity("Walker2d", 81.886, healthy_reward=1.0, arguments=WALKER),
-    velocity("Swimmer", 24.516),
-)
+VELOCITY_TASKS: dict[str, Task] = {
+    task.name: task
+    for task in (
+        velocity("Hopper", 82.748, healthy_reward=1.0),
+        velocity("HalfCheetah", 151.989),
+        velocity("Ant", 103.115, healthy_reward=1.0, arguments=ANT),
+        velocity("Humanoid", 20.140, healthy_reward=5.0, arguments=HUMANOID),
+        velocity("Walker2d", 81.886, healthy_reward=1.0, arguments=WALKER),
+        velocity("Swimmer", 24.516),
+    )
+}

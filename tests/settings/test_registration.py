@@ -71,6 +71,22 @@ def example(offer):
     offer("prudent.tasks", "pump", "prudent_td3.pump:PUMP")
 
 
+# Ours.
+
+
+@pytest.mark.parametrize("name", [*ALGORITHMS])
+def test_our_algorithms_are_sound_and_what_the_table_says(name):
+    entry = ALGORITHMS[name]
+    check_entry(entry)
+    assert (entry.name, entry.summary) == (name, ALGORITHMS.summary(name))
+
+
+@pytest.mark.parametrize("name", [*TASKS])
+def test_our_tasks_are_sound_and_what_the_table_says(name):
+    check_task(TASKS[name])
+    assert TASKS[name].name == name
+
+
 # A registry.
 
 

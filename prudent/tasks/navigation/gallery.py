@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from prudent.tasks.navigation import NAVIGATION_TASKS
+from prudent.tasks.navigation.tasks import NAVIGATION_TASKS
 from prudent.tasks.task import Task
 
 STEPS = 12  # enough for gremlins to take off and for the robot to be on its way
@@ -18,7 +18,7 @@ PALETTE = 256  # colours, which keeps the files small
 def main(folder: str) -> None:
     """Draw every task that has a fixed layout; the others only lie elsewhere."""
     Path(folder).mkdir(parents=True, exist_ok=True)
-    for task in NAVIGATION_TASKS:
+    for task in NAVIGATION_TASKS.values():
         if task.deterministic_reset:
             path = Path(folder) / f"{task.name}.png"
             Image.fromarray(draw(task)).quantize(PALETTE, Image.Quantize.FASTOCTREE).save(

@@ -9,14 +9,13 @@ from gymnasium.utils.env_checker import check_env
 from navigation.golden import make
 
 from prudent.settings.constraint import Constraint
-from prudent.tasks.navigation import NAVIGATION_TASKS
 from prudent.tasks.navigation.environment import NavigationEnv
+from prudent.tasks.navigation.tasks import NAVIGATION_TASKS as TASKS
 
 PAIRS = (
     *("point-button1", "point-button2", "car-button1", "car-button2"),
     *("point-push1", "point-goal1", "car-goal1"),
 )
-TASKS = {task.name: task for task in NAVIGATION_TASKS}
 ids = [f"Prudent/{name.title().replace('-', '')}-v0" for name in PAIRS]
 
 
@@ -197,7 +196,7 @@ def test_every_pair_is_registered_with_gymnasium():
 
 def test_listing_tasks_imports_neither_mujoco_nor_jax():
     listing = (
-        "import sys, prudent.tasks.navigation as n; assert len(n.NAVIGATION_TASKS) == 21;"
+        "import sys, prudent.tasks.navigation.tasks as n; assert len(n.NAVIGATION_TASKS) == 21;"
         "assert not {'mujoco', 'jax'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", listing], check=True)

@@ -7,7 +7,8 @@ import pytest
 from navigation.golden import make
 from PIL import Image
 
-from prudent.tasks.navigation import NAVIGATION_TASKS, gallery, rendering
+from prudent.tasks.navigation import gallery, rendering
+from prudent.tasks.navigation.tasks import NAVIGATION_TASKS
 
 
 def graphics_work() -> bool:
@@ -121,8 +122,8 @@ def test_a_backend_that_fails_does_not_spoil_the_next():
 
 @needs_graphics
 def test_gallery_draws_each_fixed_task(tmp_path, monkeypatch, capsys):
-    fixed = [task for task in NAVIGATION_TASKS if task.deterministic_reset]
-    monkeypatch.setattr(gallery, "NAVIGATION_TASKS", NAVIGATION_TASKS[:4])
+    fixed = [task for task in NAVIGATION_TASKS.values() if task.deterministic_reset]
+    monkeypatch.setattr(gallery, "NAVIGATION_TASKS", dict([*NAVIGATION_TASKS.items()][:4]))
     gallery.main(str(tmp_path))
     assert capsys.readouterr().out.split() == [str(tmp_path / f"{t.name}.png") for t in fixed[:2]]
     for task in fixed[:2]:
