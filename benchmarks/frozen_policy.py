@@ -28,7 +28,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from prudent.api import Environment, task_of
 from prudent.diagnostics.episodes import Visited, play
 from prudent.diagnostics.gap import describe_gap, describe_oracle, oracle_of
 from prudent.diagnostics.run import Plan, as_taught, time_limit_ends
@@ -39,6 +38,7 @@ from prudent.runs.checkpoint import load_newest
 from prudent.runs.stored import StoredRun, read_stored
 from prudent.settings.configs import Run
 from prudent.tasks.adapter import open_several
+from prudent.tasks.recorded import Environment, task_of
 from prudent.training.evaluate import episode_seed
 from prudent.training.learner import Learner, Rows, build_for, compile_for_rows
 from prudent.training.replay import distinct

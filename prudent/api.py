@@ -1,6 +1,5 @@
 """The library from Python: train, resume, load, evaluate, export."""
 
-import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -8,35 +7,34 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import gymnasium
-
 from prudent import backend
 from prudent.algorithms import ALGORITHMS, find_algorithm
-from prudent.algorithms.entry import Settings, preset_named, resolved
+from prudent.algorithms.resolve import make_run, preset_named, resolved
 from prudent.files import new_run_folder
 from prudent.policies.exported import ExportedPolicy
 from prudent.runs.stored import StoredRun, mark_of, read_stored
 from prudent.settings.configs import (
-    DualConfig,
     OnPolicySchedule,
     Run,
     SemiBatchSchedule,
-    checked_run,
 )
 from prudent.settings.registration import OURS, SCRIPT, Registry
 from prudent.tasks import TASKS
-from prudent.tasks.adapter import AdaptedEnv, describe_spaces, open_environment, probe
+from prudent.tasks.adapter import describe_spaces, open_environment, probe
 from prudent.tasks.costs import Cost
-from prudent.tasks.custom import find_task
-from prudent.tasks.task import Task, step_range
-from prudent.training.reporter import PACKAGES, SINKS, Reporter
+from prudent.tasks.recorded import (
+    Environment,
+    check_same_environment,
+    check_same_task,
+    name_task,
+    task_of,
+)
+from prudent.tasks.task import Task
+from prudent.training.reporter import PACKAGES, SINKS, Reporter, start_line
 
 if TYPE_CHECKING:  # JAX is imported only when something is computed
     from prudent.policies.policy import Policy
     from prudent.training.replay_collector import Warmup
-
-# A function that makes an environment, an environment, a Gymnasium id or `module:callable`.
-Environment = Callable[..., gymnasium.Env] | gymnasium.Env | str
 
 
 class Result(NamedTuple):
@@ -122,78 +120,6 @@ def semi_batch(
         updates_per_deployment=updates_per_deployment,
         **arguments,
     )
-
-
-def name_task(
-    task: str | None,
-    env: Environment | None,
-    limits: tuple[float | None, int | None, bool | None],
-    **how: Any,
-) -> Task:
-    """`limits` are budget, horizon and whether the cost is discounted."""
-    if (task is None) == (env is None):
-        raise ValueError("name either a task (`prudent list` shows them) or an env, and one only")
-    name = task or env
-    if isinstance(name, str):
-        return find_task(name, None, *limits, **how)
-    return find_task(environment_name(name), name, *limits, **how)
-
-
-def environment_name(env: Any) -> str:
-    """`module:name`, by which the command line finds it again if it can be imported at all."""
-    named = env if hasattr(env, "__qualname__") else type(env)
-    return f"{getattr(named, '__module__', 'custom')}:{getattr(named, '__qualname__', 'env')}"
-
-
-def check_budget_possible(task: Task, discount: float) -> None:
-    """That some policy could keep the budget, by what a step can cost."""
-    least, largest = step_range(task)
-    lowest, _ = task.constraint.of_episode((least, largest), discount, task.horizon)
-    if task.constraint.budget < lowest:
-        raise ValueError(
-            f"{task.name}: the budget is {task.constraint.budget:g}, but a step costs {least:g} to "
-            f"{largest:g}, so that no episode costs less than {lowest:g}"
-        )
-
-
-def make_run(algorithm: str, task: Task, preset: str, seed: int, chosen: Settings) -> Run:
-    check_budget_possible(task, chosen.config.cost_discount)
-    least, largest = used_cost_range(task, chosen.config)
-    return checked_run(
-        Run(
-            algorithm=algorithm,
-            task=task.name,
-            preset=preset,
-            seed=seed,
-            config=chosen.config,
-            schedule=chosen.schedule,
-            budget=task.constraint.budget,
-            discounted=task.constraint.discounted,
-            horizon=task.horizon,
-            cost_source=task.cost_source,
-            least_cost=least,
-            largest_cost=largest,
-            cost_range=given_cost_range(task),
-        )
-    )
-
-
-def used_cost_range(task: Task, config: Any) -> tuple[float | None, float | None]:
-    """The finite ones of the task's bounds, where a setting makes use of them."""
-    if getattr(config, "cost_bounds", "none") != "task":
-        return None, None
-    return finite_only(step_range(task))
-
-
-def given_cost_range(task: Task) -> tuple[float | None, float | None] | None:
-    """The range of a step's cost where it is not the task's own, to be stored with the run."""
-    own = TASKS[task.name].cost_range if task.name in TASKS else None
-    return None if task.cost_range in (None, own) else finite_only(step_range(task))
-
-
-def finite_only(bounds: tuple[float, float]) -> tuple[float | None, float | None]:
-    least, largest = (bound if math.isfinite(bound) else None for bound in bounds)
-    return least, largest
 
 
 def default_folder(run: Run, runs: Path = Path("runs")) -> Path:
@@ -334,120 +260,6 @@ def _train(
     return Result(folder, last["evaluation"])
 
 
-def check_extras(extras: Extras) -> None:
-    for name in extras.log:
-        if name not in SINKS:
-            raise ValueError(
-                f"log: no place {name!r} to send progress to; there is: {', '.join(SINKS)}"
-            )
-        if find_spec(PACKAGES[name]) is None:
-            raise ValueError(f"--log {name} needs an extra: pip install 'prudent[{name}]'")
-    for callback in extras.callbacks:
-        if not callable(callback):
-            raise ValueError(f"callbacks: {callback!r} is not callable")
-
-
-def start_line(run: Run, folder: Path) -> str:
-    schedule = run.schedule
-    if isinstance(schedule, OnPolicySchedule):
-        plan = f"{schedule.steps} steps in epochs of {schedule.epoch_steps}"
-        seen = "compared with the mean cost of finished episodes"
-    else:
-        if isinstance(schedule, SemiBatchSchedule):
-            plan = (
-                f"{schedule.deployments} deployments of {schedule.steps_per_deployment} steps, "
-                f"{schedule.updates_per_deployment} updates after each"
-            )
-        else:
-            plan = f"{schedule.steps} steps after {schedule.warmup_steps} of warm-up"
-        seen = (
-            f"which the critic sees as {run.critic_budget():.6g} "
-            f"(discounted by {run.config.cost_discount:g})"
-        )
-        if isinstance(run.config, DualConfig) and run.config.calibration == "episodes":
-            seen += ", calibrated by episodes" if run.budget else "; calibration has no effect on 0"
-    _, largest = run.step_bounds()
-    if largest is not None:
-        bounds = 0.0, largest
-        _, most = run.constraint.of_episode(bounds, run.config.cost_discount, run.horizon)
-        if run.budget >= most:
-            seen += f"; no episode can cost more than {most:g}, so it limits nothing"
-    return (
-        f"{run.algorithm} on {run.task}, preset {run.preset}, seed {run.seed}, {plan}\n"
-        f"budget {run.budget:g} ({run.constraint.unit}, {run.horizon} steps), {seen}\n"
-        f"into {folder}"
-    )
-
-
-def task_of(run: Run, env: Environment | None = None, cost: Cost | None = None) -> Task:
-    """The run's task. What `run.json` names is imported and called only if it is one of ours, of an
-    installed package or a registered Gymnasium id: a folder somebody hands over must not run code.
-    """
-    limits: dict[str, Any] = {
-        "budget": run.budget,
-        "horizon": run.horizon,
-        "discounted": run.discounted,
-        "negative_costs": run.budget < 0.0,  # which was accepted when the run began
-        "cost_range": run.step_range(),
-    }
-    if env is None:
-        check_runs_no_code("run", run.task)
-    if cost is None:
-        cost = recorded_cost(env or run.task, run.cost_source)
-    if env is None or isinstance(env, str):
-        return find_task(env or run.task, None, cost=cost, **limits)
-    return find_task(environment_name(env), env, cost=cost, **limits)
-
-
-def check_runs_no_code(whose: str, name: str) -> None:
-    """That an environment's name is one whose meaning somebody here has agreed to."""
-    if name not in TASKS and name not in gymnasium.registry:
-        raise ValueError(
-            f"the {whose}'s environment is {name}, neither one of the tasks known here nor a "
-            "registered Gymnasium id; if you trust it, name it again (--env module:callable, "
-            f"env=...), register it (prudent.register_task), or {TASKS.how_to_install()}"
-        )
-
-
-def recorded_cost(named: Environment, cost_source: str) -> str | None:
-    """The key of `info` that a record names; None for the usual one, or where a task has its own
-    source.
-    """
-    own = isinstance(named, str) and named in TASKS
-    if own or cost_source == 'info["cost"]':
-        return None
-    if not (cost_source.startswith('info["') and cost_source.endswith('"]')):
-        raise ValueError(
-            f"the run's cost is what the function {cost_source} returns; pass it again (cost=...)"
-        )
-    return cost_source[len('info["') : -len('"]')]
-
-
-def check_same_environment(environment: AdaptedEnv, stored: StoredRun) -> None:
-    """That an environment has the sizes and bounds that the run's had."""
-    spec = stored.content.get("spec", {})
-    now = {
-        "observation_size": environment.observation_size,
-        "action_size": environment.action_size,
-        "action_scale": environment.action_scale.tolist(),
-        "action_centre": environment.action_centre.tolist(),
-    }
-    for name, value in now.items():
-        if name in spec and spec[name] != value:
-            raise ValueError(
-                f"{environment.name} is not the run's environment: {name.replace('_', ' ')} is "
-                f"{value}, in the run it was {spec[name]}"
-            )
-
-
-def check_same_task(task: Task, stored: StoredRun) -> None:
-    environment = open_environment(task)
-    try:
-        check_same_environment(environment, stored)
-    finally:
-        environment.close()
-
-
 def load(folder: str | Path, *, step: int | None = None) -> "Policy":
     """The policy of a run: call it with an observation to get an action.
 
@@ -518,3 +330,16 @@ def evaluate(
     if video is not None:
         film(policy, stored.run, task, Path(video), results)
     return results
+
+
+def check_extras(extras: Extras) -> None:
+    for name in extras.log:
+        if name not in SINKS:
+            raise ValueError(
+                f"log: no place {name!r} to send progress to; there is: {', '.join(SINKS)}"
+            )
+        if find_spec(PACKAGES[name]) is None:
+            raise ValueError(f"--log {name} needs an extra: pip install 'prudent[{name}]'")
+    for callback in extras.callbacks:
+        if not callable(callback):
+            raise ValueError(f"callbacks: {callback!r} is not callable")

@@ -18,7 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from prudent.algorithms import find_algorithm
-from prudent.algorithms.entry import Entry, settings, with_values
+from prudent.algorithms.entry import Entry
+from prudent.algorithms.resolve import settings, with_values
 from prudent.files import checksum, only_writer, to_json, write_atomically
 from prudent.pieces.multipliers import measured, renewed
 from prudent.pieces.networks import Trained, adam, descend, start

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from prudent.algorithms import ALGORITHMS, entry
+from prudent.algorithms import ALGORITHMS, resolve
 from prudent.tasks import TASKS
 from prudent.tasks.custom import unknown_task
 
@@ -32,7 +32,7 @@ def defaults() -> dict[str, Any]:
 def chosen(algorithm: str, task: Any, preset: str) -> dict[str, Any]:
     """All settings of a preset, none of which config and schedule may both have."""
     config, schedule = (
-        plain(asdict(s)) for s in entry.settings(ALGORITHMS[algorithm], task, preset)
+        plain(asdict(s)) for s in resolve.settings(ALGORITHMS[algorithm], task, preset)
     )
     assert not config.keys() & schedule.keys()
     return {**config, **schedule}

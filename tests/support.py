@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from prudent.algorithms import ALGORITHMS, entry
+from prudent.algorithms import ALGORITHMS, resolve
 from prudent.algorithms.cal import CALConfig
-from prudent.api import make_run
+from prudent.algorithms.resolve import make_run
 from prudent.runs.stored import mark_of
 from prudent.settings.configs import OffPolicySchedule, OnPolicySchedule
 from prudent.tasks import TASKS
@@ -44,13 +44,13 @@ INTERRUPTIBLE = (
 def small_run(task, algorithm="cal", seed=0, config=None, **schedule):
     if config is None:
         config = ALGORITHMS[algorithm].config(hidden=CONFIG.hidden)
-    chosen = entry.Settings(config, replace(SCHEDULE, **schedule))
+    chosen = resolve.Settings(config, replace(SCHEDULE, **schedule))
     return make_run(algorithm, task, "default", seed, chosen)
 
 
 def settings(algorithm, preset, task):
     """What a preset means for a task, which may be none of ours."""
-    return entry.settings(ALGORITHMS[algorithm], TASKS.get(task) or unknown_task(task), preset)
+    return resolve.settings(ALGORITHMS[algorithm], TASKS.get(task) or unknown_task(task), preset)
 
 
 def build(algorithm, config, spec):

@@ -7,8 +7,7 @@ import gymnasium
 import numpy as np
 
 from prudent.algorithms import find_algorithm
-from prudent.algorithms.entry import settings, with_values
-from prudent.api import make_run
+from prudent.algorithms.resolve import make_run, settings, with_values
 from prudent.bench.hopper import ACTION, TASK, a_place
 from prudent.settings.configs import OnPolicySchedule, Run
 from prudent.training.epoch_collector import open_on_policy, save

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from prudent.algorithms import ALGORITHMS
-from prudent.algorithms.entry import Settings, settings
-from prudent.api import make_run
+from prudent.algorithms.resolve import Settings, make_run, settings
 from prudent.runs.stored import mark_of
 from prudent.settings.configs import Run
 from prudent.tasks import TASKS

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from prudent.api import make_run
+from prudent.algorithms.resolve import make_run
 from prudent.bench.hopper import TASK, hopper_settings
 from prudent.bench.timing import best_in_turns, best_seconds
 from prudent.policies.export import FORMATS, export_policy

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from prudent.api import Environment
 from prudent.certification.betting import fewest_to_prove
 from prudent.certification.claims import (
     Claim,
@@ -34,6 +33,7 @@ from prudent.files import read_regular, status_of, to_json, write_atomically, wr
 from prudent.settings.checks import checked
 from prudent.tasks.adapter import AdaptedEnv, open_environment
 from prudent.tasks.costs import Cost
+from prudent.tasks.recorded import Environment
 from prudent.tasks.task import Task, check_step_cost
 from prudent.training.evaluate import check_finite, episode_seed, run_episodes
 

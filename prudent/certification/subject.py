@@ -7,21 +7,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from prudent.api import (
-    Environment,
-    check_runs_no_code,
-    check_same_environment,
-    environment_name,
-    load,
-    recorded_cost,
-    task_of,
-)
+from prudent.api import load
 from prudent.policies.exported import DamagedPolicy, ExportedPolicy, load_exported
 from prudent.runs.stored import read_stored
 from prudent.settings.constraint import Constraint
 from prudent.tasks.adapter import AdaptedEnv, describe_spaces
 from prudent.tasks.costs import Cost
 from prudent.tasks.custom import find_task
+from prudent.tasks.recorded import (
+    Environment,
+    check_runs_no_code,
+    check_same_environment,
+    environment_name,
+    recorded_cost,
+    task_of,
+)
 from prudent.tasks.task import Task, step_range
 from prudent.training.evaluate import EVALUATION_SEED, Accounting, accounting_of
 

@@ -95,14 +95,15 @@ def semi_batch(arguments: list[str]) -> None:
 
 
 def train_as(command: Literal["train", "semi-batch"], arguments: list[str]) -> None:
-    from prudent.algorithms.entry import (
+    from prudent.algorithms.resolve import (
         Settings,
         in_deployments,
+        make_run,
         preset_named,
         settings,
         with_updates,
     )
-    from prudent.api import Extras, default_folder, make_run, start
+    from prudent.api import Extras, default_folder, start
     from prudent.tasks import TASKS
     from prudent.tasks.custom import find_task, unknown_task
 

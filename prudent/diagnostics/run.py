@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from prudent.api import Environment, check_same_environment, task_of
 from prudent.diagnostics.episodes import Visited, play
 from prudent.diagnostics.gap import describe_dual, describe_gap, describe_oracle, oracle_of
 from prudent.diagnostics.snapshots import Snapshot, Subject, snapshots_in, subject_of
@@ -23,6 +22,7 @@ from prudent.runs.checkpoint import DamagedCheckpoint
 from prudent.runs.stored import read_stored
 from prudent.settings.configs import Run
 from prudent.tasks.adapter import AdaptedEnv, open_several
+from prudent.tasks.recorded import Environment, check_same_environment, task_of
 from prudent.training.evaluate import EVALUATION_SEED, episode_seed
 
 TOGETHER = 100  # environments that are stepped together, so that calls of the policy are few

@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from prudent.api import Extras, resume, start, task_of
+from prudent.api import Extras, resume, start
 from prudent.backend import ONE_THREAD, usable_cores
 from prudent.experiments.existing import last_lines, state_of
 from prudent.files import CannotWrite, to_json, write_atomically
 from prudent.runs.stored import FORMATS, read_stored, run_from_json
 from prudent.settings.configs import Run, run_to_json
+from prudent.tasks.recorded import task_of
 
 ELSEWHERE = 75  # a run's process found that another one writes it
 POLL_SECONDS = 0.1

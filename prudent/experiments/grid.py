@@ -15,8 +15,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from prudent.algorithms import ALGORITHMS, find_algorithm
-from prudent.algorithms.entry import Entry, Settings, preset_named, settings, with_values
-from prudent.api import make_run
+from prudent.algorithms.entry import Entry
+from prudent.algorithms.resolve import Settings, make_run, preset_named, settings, with_values
 from prudent.settings.checks import field_names
 from prudent.settings.configs import Run, SemiBatchSchedule
 from prudent.tasks import TASKS

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from prudent.algorithms import ALGORITHMS
-from prudent.algorithms.entry import settings
+from prudent.algorithms.resolve import settings
 from prudent.tasks import TASKS
 
 VARIED = ("conservatism", "convexity", "cost_critics", "updates_per_step")

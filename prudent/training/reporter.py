@@ -9,6 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from prudent.settings.configs import DualConfig, OnPolicySchedule, Run, SemiBatchSchedule
+
 Sink = Callable[[dict[str, Any]], None]  # takes numbers and the step they are of
 
 
@@ -70,6 +72,38 @@ class Reporter:
             numbers = {name: line[name] for name in ("return", "cost", "length")}
             for sink in self._sinks:
                 sink({"step": line["step"], "training_episode": numbers})
+
+
+def start_line(run: Run, folder: Path) -> str:
+    schedule = run.schedule
+    if isinstance(schedule, OnPolicySchedule):
+        plan = f"{schedule.steps} steps in epochs of {schedule.epoch_steps}"
+        seen = "compared with the mean cost of finished episodes"
+    else:
+        if isinstance(schedule, SemiBatchSchedule):
+            plan = (
+                f"{schedule.deployments} deployments of {schedule.steps_per_deployment} steps, "
+                f"{schedule.updates_per_deployment} updates after each"
+            )
+        else:
+            plan = f"{schedule.steps} steps after {schedule.warmup_steps} of warm-up"
+        seen = (
+            f"which the critic sees as {run.critic_budget():.6g} "
+            f"(discounted by {run.config.cost_discount:g})"
+        )
+        if isinstance(run.config, DualConfig) and run.config.calibration == "episodes":
+            seen += ", calibrated by episodes" if run.budget else "; calibration has no effect on 0"
+    _, largest = run.step_bounds()
+    if largest is not None:
+        bounds = 0.0, largest
+        _, most = run.constraint.of_episode(bounds, run.config.cost_discount, run.horizon)
+        if run.budget >= most:
+            seen += f"; no episode can cost more than {most:g}, so it limits nothing"
+    return (
+        f"{run.algorithm} on {run.task}, preset {run.preset}, seed {run.seed}, {plan}\n"
+        f"budget {run.budget:g} ({run.constraint.unit}, {run.horizon} steps), {seen}\n"
+        f"into {folder}"
+    )
 
 
 def describe(line: dict[str, Any]) -> str:

@@ -8,8 +8,7 @@ from probes import ACTIVE, DELAYED, INFEASIBLE, SLACK
 from support import place, settings
 
 from prudent.algorithms import ALGORITHMS
-from prudent.algorithms.entry import with_values
-from prudent.api import make_run
+from prudent.algorithms.resolve import make_run, with_values
 from prudent.policies.policy import load_policy
 from prudent.runs.record import write_run
 from prudent.runs.stored import read_stored

@@ -9,7 +9,7 @@ from support import settings
 
 from prudent.algorithms import ALGORITHMS
 from prudent.algorithms.cal import CALConfig
-from prudent.algorithms.entry import preset_named
+from prudent.algorithms.resolve import preset_named
 from prudent.cli.main import main
 from prudent.tasks import TASKS
 

@@ -14,8 +14,7 @@ from test_training import Counting, counting
 import prudent
 from prudent.algorithms import ALGORITHMS
 from prudent.algorithms.cppo_pid import CPPOPIDConfig, controller
-from prudent.algorithms.entry import Settings
-from prudent.api import make_run
+from prudent.algorithms.resolve import Settings, make_run
 from prudent.pieces.networks import STYLES
 from prudent.pieces.on_policy_actor_critic import Batch, minibatches, shuffled
 from prudent.pieces.policies import gaussian
