@@ -68,7 +68,7 @@ class Registry(Mapping[str, Thing]):
         what: str,
         group: str,
         check: Callable[[Any], None],
-        ours: Mapping[str, Home],
+        ours: Mapping[str, Home] = MappingProxyType({}),
         *,
         prepare: Callable[[], None] = lambda: None,
         others: Mapping[str, Container[str]] = MappingProxyType({}),
