@@ -215,6 +215,7 @@ INTERNAL = {"learn": learn}  # which `run` gives
 
 
 def main(arguments: list[str]) -> None:
+    """An advertising market: simulate it, learn from its logs."""
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE, end="")
         return

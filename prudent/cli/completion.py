@@ -11,7 +11,7 @@ from prudent.tasks import TASKS
 
 COMMANDS = (
     *("train", "semi-batch", "resume", "evaluate", "certify", "export", "diagnose"),
-    *("experiment", "sweep", "report", "seeds", "claims", "bidding", "list", "bench", "completion"),
+    *("experiment", "sweep", "report", "seeds", "claims", "list", "bench", "completion"),
 )
 GRID = (
     *("--preset", "--scale", "--tasks", "--algorithms", "--seeds"),
@@ -37,7 +37,6 @@ OPTIONS = {
     ),
     "report": ("--out", "--log-steps", "--follow", "--every"),
     "seeds": ("--until",),
-    "bidding": ("simulate", "run", "compare", "import", "inspect", "fit", "calibrate", "bench"),
     "bench": (
         *("--algorithm", "--env", "--policy", "--batch-sizes", "--environments", "--epochs"),
         *("--core", "--json"),

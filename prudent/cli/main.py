@@ -15,6 +15,8 @@ import tyro
 
 from prudent import __version__
 from prudent.algorithms import ALGORITHMS, find_algorithm
+from prudent.cli.commands import find_package_command, package_commands
+from prudent.cli.failures import OURS as OUR_CODE
 from prudent.cli.failures import last_words
 from prudent.cli.options import OneLineParser, parse, read
 from prudent.files import to_json
@@ -36,7 +38,6 @@ usage: prudent [--version] [--debug] COMMAND ...
   report PATH ...               figures, tables and a page to explore, of all runs below these paths
   seeds PATH ...                what each run below these paths did, one by one
   claims PATH ...               what runs below these paths say of the paper's claims
-  bidding COMMAND               an advertising market: simulate it, learn from its logs
   list                          algorithms, and tasks with their budgets
   bench                         how fast this machine learns, against what it could
   completion SHELL              a script for bash, zsh or fish that completes these words
@@ -468,12 +469,6 @@ def sweep(arguments: list[str]) -> None:
     run_sweep(arguments)
 
 
-def bidding(arguments: list[str]) -> None:
-    from prudent_bidding.command import main as run_bidding
-
-    run_bidding(arguments)
-
-
 def run_one(arguments: list[str]) -> None:
     """For the engines of grids: the run that a file describes."""
     from prudent.experiments.engines import ELSEWHERE, read_job, run_job, stop_with_parent
@@ -522,7 +517,6 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "report": report,
     "seeds": seeds,
     "claims": claims,
-    "bidding": bidding,
     "list": list_all,
     "bench": bench,
     "completion": completion,
@@ -534,30 +528,44 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
 FAILURE_CODES = {"certify": 2}
 
 
+def print_help() -> None:
+    usable, complaints = package_commands(COMMANDS)
+    commands, others = USAGE.split("\n\nCOMMAND", 1)
+    lines = [
+        f"  {name:<29} {command.summary} [{command.package}]" for name, command in usable.items()
+    ]
+    print("\n".join([commands, *lines]), end=f"\n\nCOMMAND{others}")
+    note(*complaints)
+
+
 def main() -> None:
     arguments = sys.argv[1:]
     debug = arguments[:1] == ["--debug"]
     arguments = arguments[1:] if debug else arguments
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(USAGE, end="")
+        print_help()
         return
     if arguments[0] == "--version":
         print(f"prudent {__version__}")
         return
-    command = COMMANDS.get(arguments[0])
-    if command is None:
-        sys.exit(f"prudent: no command {arguments[0]!r}; `prudent --help` shows them")
+    name, *words = arguments
+    home = OUR_CODE
     try:
-        command(arguments[1:])
+        command: Callable[[list[str]], object] | None = COMMANDS.get(name)
+        if command is None and (theirs := find_package_command(name)):
+            command, home = theirs.run, theirs.home
+        if command is None:
+            sys.exit(f"prudent: no command {name!r}; `prudent --help` shows them")
+        command(words)
     except BrokenPipeError:  # whoever read our output has seen enough
         sys.stderr.close()
-        sys.exit(FAILURE_CODES.get(arguments[0], 1))
+        sys.exit(FAILURE_CODES.get(name, 1))
     except Exception as error:
-        code = FAILURE_CODES.get(arguments[0], 1)
+        code = FAILURE_CODES.get(name, 1)
         if code == 1 and debug:
             raise
         if code == 1:
-            sys.exit(last_words(error))
+            sys.exit(last_words(error, home))
         with suppress(OSError):  # nobody may be listening; the code is not lost for that
             print(traceback.format_exc() if debug else last_words(error), file=sys.stderr)
         sys.exit(code)

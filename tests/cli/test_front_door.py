@@ -28,7 +28,6 @@ from prudent.cli import main as cli
 from prudent.cli.completion import candidates
 from prudent.experiments.command import ExperimentOptions, SweepOptions
 from prudent.settings.checks import field_names, option
-from prudent_bidding import command as bidding_command
 
 SMALL = {
     "hidden": (4,), "steps": 40, "warmup_steps": 12, "batch_size": 8, "updates_per_step": 1,
@@ -390,7 +389,6 @@ def test_completion_knows_every_command_and_option():
         }
         internal = {"--part", "--started"} if command == "bench" else set()
         assert set(completion.OPTIONS[command]) == named - internal, command
-    assert set(completion.OPTIONS["bidding"]) == set(bidding_command.COMMANDS)
     assert set(completion.COMMANDS) == set(cli.COMMANDS) - {"run-one", "complete"}
 
 

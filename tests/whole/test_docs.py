@@ -43,7 +43,8 @@ def test_every_algorithm_is_listed(page):
 
 
 @pytest.mark.parametrize(
-    "path", ["pyproject.toml", "prudent_td3/td3_lag.py", "prudent_td3/pump.py"]
+    "path",
+    ["pyproject.toml", "prudent_td3/td3_lag.py", "prudent_td3/pump.py", "prudent_td3/command.py"],
 )
 def test_the_page_on_extending_shows_the_example_as_it_is(path):
     path = f"examples/prudent_td3/{path}"
