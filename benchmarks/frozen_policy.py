@@ -36,7 +36,7 @@ from prudent.policies.policy import read_environment
 from prudent.report.tables import markdown
 from prudent.runs.checkpoint import load_newest
 from prudent.runs.stored import StoredRun, read_stored
-from prudent.settings.configs import Run
+from prudent.settings.run import Run
 from prudent.tasks.adapter import open_several
 from prudent.tasks.recorded import Environment, task_of
 from prudent.training.evaluate import episode_seed

@@ -13,12 +13,9 @@ from prudent.algorithms.resolve import make_run, preset_named, resolved
 from prudent.files import new_run_folder
 from prudent.policies.exported import ExportedPolicy
 from prudent.runs.stored import StoredRun, mark_of, read_stored
-from prudent.settings.configs import (
-    OnPolicySchedule,
-    Run,
-    SemiBatchSchedule,
-)
 from prudent.settings.registration import OURS, SCRIPT, Registry
+from prudent.settings.run import Run
+from prudent.settings.schedules import OnPolicySchedule, SemiBatchSchedule
 from prudent.tasks import TASKS
 from prudent.tasks.adapter import describe_spaces, open_environment, probe
 from prudent.tasks.costs import Cost

@@ -47,8 +47,9 @@ from prudent.runs.checkpoint import (
     save_checkpoint,
 )
 from prudent.settings.checks import fitting
-from prudent.settings.configs import OnPolicySchedule, Run
 from prudent.settings.constraint import FORMS
+from prudent.settings.run import Run
+from prudent.settings.schedules import OnPolicySchedule
 from prudent.tasks.custom import unknown_task
 from prudent.training.learner import Learner, compiled
 from prudent.training.off_policy import CALLS

@@ -35,8 +35,8 @@ from prudent.settings.checks import (
     Share,
     checked,
 )
-from prudent.settings.configs import OnPolicySchedule
 from prudent.settings.constraint import FORMS, FormName
+from prudent.settings.schedules import OnPolicySchedule
 from prudent_bidding.assignment import Assignment
 from prudent_bidding.dataset import GMVLabel, Learning, half_life_of
 from prudent_bidding.policies import GREEDY, RULES, checked_number

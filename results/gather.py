@@ -24,7 +24,7 @@ from prudent.experiments.grid import expand, nameless
 from prudent.experiments.oracle import measure
 from prudent.report.pack import pack
 from prudent.settings.checks import Count, CountOrZero, checked
-from prudent.settings.configs import OffPolicySchedule
+from prudent.settings.schedules import OffPolicySchedule
 
 RESULTS = Path(__file__).parent
 GRIDS = ("second_tasks", "gap", "ablations", "update_ratio", "off_policy", "on_policy",

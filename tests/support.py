@@ -12,7 +12,7 @@ from prudent.algorithms import ALGORITHMS, resolve
 from prudent.algorithms.cal import CALConfig
 from prudent.algorithms.resolve import make_run
 from prudent.runs.stored import mark_of
-from prudent.settings.configs import OffPolicySchedule, OnPolicySchedule
+from prudent.settings.schedules import OffPolicySchedule, OnPolicySchedule
 from prudent.tasks import TASKS
 from prudent.tasks.custom import unknown_task
 from prudent.training.off_policy import train

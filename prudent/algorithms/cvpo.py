@@ -25,7 +25,8 @@ from prudent.algorithms.entry import Entry
 from prudent.algorithms.presets import BY_EPISODE, BY_TWENTY_EPISODES, baseline_presets
 from prudent.compute import critics, jax, jnp, multipliers, networks, optax, policies, types
 from prudent.settings.checks import Count, NotNegative, Positive, Values
-from prudent.settings.configs import OffPolicyConfig, OffPolicySchedule
+from prudent.settings.configs import OffPolicyConfig
+from prudent.settings.schedules import OffPolicySchedule
 from prudent.tasks.task import Task
 
 

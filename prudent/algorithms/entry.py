@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 from prudent.files import to_json
 from prudent.settings.checks import Values, checked, field_names
-from prudent.settings.configs import (
-    OffPolicyConfig,
+from prudent.settings.configs import OffPolicyConfig, OnPolicyConfig
+from prudent.settings.schedules import (
     OffPolicySchedule,
-    OnPolicyConfig,
     OnPolicySchedule,
     Schedule,
     SemiBatchSchedule,

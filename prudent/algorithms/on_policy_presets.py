@@ -11,7 +11,7 @@ from typing import Any
 
 from prudent.algorithms.entry import Entry
 from prudent.settings.checks import Values
-from prudent.settings.configs import OnPolicySchedule
+from prudent.settings.schedules import OnPolicySchedule
 from prudent.tasks.task import Task
 
 MILLION: Values = {

@@ -14,7 +14,7 @@ from typing import Any
 
 from prudent.algorithms.entry import Entry
 from prudent.settings.checks import Values, fitting
-from prudent.settings.configs import OffPolicySchedule
+from prudent.settings.schedules import OffPolicySchedule
 from prudent.tasks.task import Task
 
 FAMILIES: dict[str, Values] = {

@@ -6,15 +6,9 @@ from typing import Any, NamedTuple
 
 from prudent.algorithms.entry import Entry
 from prudent.settings.checks import Values, checked, field_names
-from prudent.settings.configs import (
-    OffPolicySchedule,
-    Run,
-    Schedule,
-    SemiBatchSchedule,
-    checked_run,
-    settled,
-)
 from prudent.settings.registration import NAME
+from prudent.settings.run import Run, checked_run
+from prudent.settings.schedules import OffPolicySchedule, Schedule, SemiBatchSchedule, settled
 from prudent.tasks import TASKS
 from prudent.tasks.task import Task, step_range
 

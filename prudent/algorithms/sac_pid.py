@@ -20,7 +20,8 @@ from prudent.algorithms.entry import Entry
 from prudent.algorithms.presets import BY_TWENTY_EPISODES, baseline_presets
 from prudent.compute import critics, jax, jnp, multipliers, networks, policies, soft, types
 from prudent.settings.checks import NotNegative, Positive, Values
-from prudent.settings.configs import OffPolicyConfig, OffPolicySchedule
+from prudent.settings.configs import OffPolicyConfig
+from prudent.settings.schedules import OffPolicySchedule
 from prudent.tasks.task import Task
 
 

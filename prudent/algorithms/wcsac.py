@@ -23,7 +23,8 @@ from prudent.algorithms.entry import Entry
 from prudent.algorithms.presets import baseline_presets
 from prudent.compute import critics, jax, jnp, multipliers, networks, policies, soft, types
 from prudent.settings.checks import Finite, NotNegative, Positive, PositiveShare, Values
-from prudent.settings.configs import OffPolicyConfig, OffPolicySchedule
+from prudent.settings.configs import OffPolicyConfig
+from prudent.settings.schedules import OffPolicySchedule
 from prudent.tasks.task import Task
 
 

@@ -9,7 +9,7 @@ from prudent.algorithms import find_algorithm
 from prudent.cli.options import read
 from prudent.files import to_json
 from prudent.settings.checks import Count, CountOrZero
-from prudent.settings.configs import OnPolicySchedule
+from prudent.settings.schedules import OnPolicySchedule
 
 # What measures imports JAX, so it is imported only when it is needed, after `backend.prepare`.
 

@@ -9,7 +9,8 @@ import numpy as np
 from prudent.algorithms import find_algorithm
 from prudent.algorithms.resolve import make_run, settings, with_values
 from prudent.bench.hopper import ACTION, TASK, a_place
-from prudent.settings.configs import OnPolicySchedule, Run
+from prudent.settings.run import Run
+from prudent.settings.schedules import OnPolicySchedule
 from prudent.training.epoch_collector import open_on_policy, save
 from prudent.training.on_policy import take_epoch
 from prudent.training.progress import evaluate_and_record

@@ -10,7 +10,7 @@ from typing import Any
 from prudent.algorithms import ALGORITHMS
 from prudent.algorithms.resolve import Settings, make_run, settings
 from prudent.runs.stored import mark_of
-from prudent.settings.configs import Run
+from prudent.settings.run import Run
 from prudent.tasks import TASKS
 from prudent.training.replay_collector import OffPolicySession, Warmup, open_off_policy
 from prudent.training.reporter import Reporter

@@ -6,7 +6,7 @@ from typing import get_type_hints as type_hints
 
 from prudent.algorithms import ALGORITHMS
 from prudent.settings.checks import option
-from prudent.settings.configs import SemiBatchSchedule
+from prudent.settings.schedules import SemiBatchSchedule
 from prudent.tasks import TASKS
 
 COMMANDS = (

@@ -20,7 +20,7 @@ from prudent.report.diagnostics import DIAGNOSTICS, FORMAT, read_diagnostics
 from prudent.report.records import read_record
 from prudent.runs.checkpoint import DamagedCheckpoint
 from prudent.runs.stored import read_stored
-from prudent.settings.configs import Run
+from prudent.settings.run import Run
 from prudent.tasks.adapter import AdaptedEnv, open_several
 from prudent.tasks.recorded import Environment, check_same_environment, task_of
 from prudent.training.evaluate import EVALUATION_SEED, episode_seed

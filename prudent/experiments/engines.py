@@ -22,7 +22,7 @@ from prudent.backend import ONE_THREAD, usable_cores
 from prudent.experiments.existing import last_lines, state_of
 from prudent.files import CannotWrite, to_json, write_atomically
 from prudent.runs.stored import FORMATS, read_stored, run_from_json
-from prudent.settings.configs import Run, run_to_json
+from prudent.settings.run import Run, run_to_json
 from prudent.tasks.recorded import task_of
 
 ELSEWHERE = 75  # a run's process found that another one writes it

@@ -12,7 +12,8 @@ from typing import Any, Literal, NamedTuple
 from prudent.api import default_folder
 from prudent.experiments.grid import nameless
 from prudent.runs.stored import read_stored
-from prudent.settings.configs import OffPolicySchedule, Run
+from prudent.settings.run import Run
+from prudent.settings.schedules import OffPolicySchedule
 
 State = Literal["finished", "begun", "missing"]
 TAIL = 2**16  # bytes; a line of progress.jsonl has a few thousand

@@ -18,7 +18,8 @@ from prudent.algorithms import ALGORITHMS, find_algorithm
 from prudent.algorithms.entry import Entry
 from prudent.algorithms.resolve import Settings, make_run, preset_named, settings, with_values
 from prudent.settings.checks import field_names
-from prudent.settings.configs import Run, SemiBatchSchedule
+from prudent.settings.run import Run
+from prudent.settings.schedules import SemiBatchSchedule
 from prudent.tasks import TASKS
 from prudent.tasks.custom import find_task
 from prudent.tasks.task import Task

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from prudent.experiments.existing import Existing, parsed
-from prudent.settings.configs import OffPolicySchedule, Run
+from prudent.settings.run import Run
+from prudent.settings.schedules import OffPolicySchedule
 
 # One core of a machine of 2024, one thread, batches of 12; large batches are several times slower.
 UPDATES_PER_SECOND = 400.0

@@ -18,7 +18,7 @@ from prudent.policies.exported import (
     write_exported,
 )
 from prudent.policies.policy import Policy, is_plain
-from prudent.settings.configs import Run
+from prudent.settings.run import Run
 
 FORMATS = (".safetensors", ".onnx")
 TRIALS, TOLERANCE = 1000, 1e-5

@@ -22,7 +22,7 @@ from prudent.runs.checkpoint import fill, load_newest
 from prudent.runs.record import earlier_checksums, run_checksums
 from prudent.runs.snapshot import read_snapshot
 from prudent.runs.stored import StoredRun
-from prudent.settings.configs import Run
+from prudent.settings.run import Run
 from prudent.statistics import cost_interval, mean_interval
 from prudent.tasks.adapter import open_several
 from prudent.tasks.task import Task, step_range

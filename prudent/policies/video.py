@@ -12,7 +12,7 @@ import imageio_ffmpeg
 import numpy as np
 from PIL import Image
 
-from prudent.settings.configs import Run
+from prudent.settings.run import Run
 from prudent.tasks.adapter import AdaptedEnv, described, open_environment
 from prudent.tasks.task import Task
 from prudent.training.evaluate import evaluation_seeds

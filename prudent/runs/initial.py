@@ -20,7 +20,7 @@ from prudent.pieces.types import Spec
 from prudent.runs.checkpoint import DamagedCheckpoint, load_newest, named_leaves
 from prudent.runs.record import earlier_checksums, run_checksums
 from prudent.runs.stored import read_stored
-from prudent.settings.configs import Run
+from prudent.settings.run import Run
 from prudent.training.learner import build_for
 
 LARGEST = 2**36  # bytes

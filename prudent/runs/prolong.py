@@ -22,15 +22,9 @@ from prudent.runs.manifest import manifests_in, read_manifest
 from prudent.runs.record import earlier_checksums, run_checksums
 from prudent.runs.snapshot import snapshot_path
 from prudent.runs.stored import FORMATS, StoredRun, read_stored, run_from_json, with_steps
-from prudent.settings.configs import (
-    FirstOrderConfig,
-    OnPolicyConfig,
-    OnPolicySchedule,
-    Run,
-    Schedule,
-    SemiBatchSchedule,
-    identity_of,
-)
+from prudent.settings.configs import FirstOrderConfig, OnPolicyConfig
+from prudent.settings.run import Run, identity_of
+from prudent.settings.schedules import OnPolicySchedule, Schedule, SemiBatchSchedule
 
 
 def prolong(folder: Path, steps: int, shared: bool) -> StoredRun:

@@ -28,7 +28,7 @@ from prudent.files import (
     writing,
 )
 from prudent.runs.stored import FORMATS, earlier_fields, mark_of, with_steps
-from prudent.settings.configs import Run, identity_of, run_to_json
+from prudent.settings.run import Run, identity_of, run_to_json
 
 PACKAGES = ("prudent", "jax", "jaxlib", "optax", "numpy", "gymnasium", "mujoco", "safetensors")
 LARGEST_RECORD = 2**24  # bytes of a run.json

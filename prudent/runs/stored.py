@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 from prudent.algorithms import ALGORITHMS, find_algorithm
 from prudent.settings.checks import Values, fitting
-from prudent.settings.configs import Run, SemiBatchSchedule, checked_run, identity_of
 from prudent.settings.registration import NotKnown, Unusable
+from prudent.settings.run import Run, checked_run, identity_of
+from prudent.settings.schedules import SemiBatchSchedule
 
 # 1: one settings class served several algorithms, so that some stored settings were never read.
 FORMATS = (1, 2)

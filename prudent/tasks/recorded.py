@@ -5,7 +5,7 @@ from typing import Any
 
 import gymnasium
 
-from prudent.settings.configs import Run
+from prudent.settings.run import Run
 from prudent.tasks import TASKS
 from prudent.tasks.adapter import AdaptedEnv, open_environment
 from prudent.tasks.costs import Cost

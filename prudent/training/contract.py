@@ -10,8 +10,9 @@ import jax.numpy as jnp
 from prudent.algorithms import ALGORITHMS
 from prudent.pieces.types import Algorithm, Spec
 from prudent.policies.exported import ACTIVATIONS
-from prudent.settings.configs import OnPolicySchedule, Run
 from prudent.settings.registration import OURS
+from prudent.settings.run import Run
+from prudent.settings.schedules import OnPolicySchedule
 from prudent.training.epoch_collector import compile_for_epochs
 from prudent.training.learner import build_for, compile_for_rows
 

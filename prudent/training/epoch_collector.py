@@ -12,7 +12,7 @@ from gymnasium.vector import VectorEnv
 from prudent.pieces.types import Algorithm, PolicyNetwork, Rollout, Spec
 from prudent.policies.exported import ACTIVATIONS
 from prudent.runs.checkpoint import Checkpoint
-from prudent.settings.configs import OnPolicySchedule
+from prudent.settings.schedules import OnPolicySchedule
 from prudent.tasks.adapter import open_environment
 from prudent.tasks.task import check_step_cost
 from prudent.tasks.vector import InTurn, open_vector

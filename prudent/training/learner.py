@@ -20,7 +20,8 @@ from prudent.pieces.types import (
     row_width,
     transition_from_row,
 )
-from prudent.settings.configs import OnPolicySchedule, Run
+from prudent.settings.run import Run
+from prudent.settings.schedules import OnPolicySchedule
 from prudent.tasks.adapter import AdaptedEnv
 from prudent.training.normaliser import normalising
 

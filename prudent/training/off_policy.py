@@ -13,7 +13,7 @@ import numpy as np
 
 from prudent.pieces.types import Finished
 from prudent.runs.snapshot import save_snapshot
-from prudent.settings.configs import OffPolicySchedule, SemiBatchSchedule
+from prudent.settings.schedules import OffPolicySchedule, SemiBatchSchedule
 from prudent.tasks.task import check_step_cost
 from prudent.training.guards import check_finite, check_metrics
 from prudent.training.learner import Rows

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from prudent.settings.configs import SemiBatchSchedule
+from prudent.settings.schedules import SemiBatchSchedule
 from prudent.tasks.adapter import open_environment
 from prudent.training.evaluate import evaluation_seeds, run_in_turns
 from prudent.training.guards import check_finite

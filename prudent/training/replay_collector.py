@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from prudent.runs.checkpoint import Checkpoint, Found, place_rows
-from prudent.settings.configs import OffPolicySchedule, SemiBatchSchedule
+from prudent.settings.schedules import OffPolicySchedule, SemiBatchSchedule
 from prudent.tasks.adapter import AdaptedEnv, Outcome, open_environment
 from prudent.training.evaluate import episode_seed
 from prudent.training.guards import state_arrays

@@ -9,7 +9,9 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from prudent.settings.configs import DualConfig, OnPolicySchedule, Run, SemiBatchSchedule
+from prudent.settings.configs import DualConfig
+from prudent.settings.run import Run
+from prudent.settings.schedules import OnPolicySchedule, SemiBatchSchedule
 
 Sink = Callable[[dict[str, Any]], None]  # takes numbers and the step they are of
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from prudent.runs.snapshot import save_snapshot
-from prudent.settings.configs import SemiBatchSchedule
+from prudent.settings.schedules import SemiBatchSchedule
 from prudent.statistics import violations
 from prudent.training.evaluate import Episodes
 from prudent.training.off_policy import call_sizes, collect_step, finish_episode, learn

@@ -24,7 +24,7 @@ from prudent.runs.checkpoint import (
 )
 from prudent.runs.initial import with_initial_policy
 from prudent.runs.record import Lines, earlier_checksums, run_checksums
-from prudent.settings.configs import Run
+from prudent.settings.run import Run
 from prudent.tasks.adapter import AdaptedEnv
 from prudent.tasks.task import Task
 from prudent.training.evaluate import Accounting, accounting_of

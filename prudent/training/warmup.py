@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from prudent.runs.initial import mark_of_rows
-from prudent.settings.configs import OffPolicySchedule, OnPolicySchedule, Run, SemiBatchSchedule
+from prudent.settings.run import Run
+from prudent.settings.schedules import OffPolicySchedule, OnPolicySchedule, SemiBatchSchedule
 from prudent.tasks.adapter import AdaptedEnv, described
 from prudent.tasks.task import check_step_cost
 from prudent.training.replay_collector import Warmup

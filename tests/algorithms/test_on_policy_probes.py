@@ -13,7 +13,7 @@ from prudent.policies.policy import load_policy
 from prudent.runs.record import write_run
 from prudent.runs.stored import read_stored
 from prudent.settings.checks import fitting
-from prudent.settings.configs import OnPolicySchedule
+from prudent.settings.schedules import OnPolicySchedule
 from prudent.tasks.adapter import open_environment
 from prudent.training.learner import make_spec
 from prudent.training.on_policy import train

@@ -45,7 +45,7 @@ def legend(figure):
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_line_of_a_grid_has_a_label_of_its_own(name):
-    from prudent.settings.configs import run_to_json
+    from prudent.settings.run import run_to_json
 
     found = {}
     for planned in expand(module(name).GRID):

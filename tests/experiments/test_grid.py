@@ -34,7 +34,7 @@ from prudent.report.pack import pack
 from prudent.runs.prolong import prolong
 from prudent.runs.stored import read_stored
 from prudent.settings.checks import field_names
-from prudent.settings.configs import identity_of
+from prudent.settings.run import identity_of
 
 SMALL = {
     "hidden": (4,), "steps": 40, "warmup_steps": 12, "batch_size": 8, "updates_per_step": 1,

@@ -52,6 +52,8 @@ TESTS = {
     "prudent/pieces/multipliers.py": "test_multipliers test_cal_step test_wcsac_step",
     "prudent/pieces/soft_actor_critic.py": "test_sac_pid_step test_cal_step",
     "prudent/pieces/types.py": "test_cal_step test_replay",
+    "prudent/settings/run.py": "test_settings_table test_commands test_schedule test_cli",
+    "prudent/settings/schedules.py": "test_settings_table test_commands test_schedule test_cli",
     "prudent/settings/configs.py": "test_settings_table test_commands test_schedule test_cli",
     "prudent/settings/checks.py": "test_settings test_errors test_cli",
     "prudent/settings/constraint.py": "test_identities test_training",

@@ -35,8 +35,9 @@ from prudent.runs.initial import policy_of_run, with_initial_policy
 from prudent.runs.stored import read_stored
 from prudent.settings import registration
 from prudent.settings.checks import Positive
-from prudent.settings.configs import OffPolicyConfig, OnPolicySchedule
+from prudent.settings.configs import OffPolicyConfig
 from prudent.settings.registration import SCRIPT, NotKnown, Offer, Registered, Registry, Unusable
+from prudent.settings.schedules import OnPolicySchedule
 from prudent.tasks import TASKS
 from prudent.tasks.adapter import UnsupportedEnvironment, open_environment
 from prudent.tasks.custom import find_task

@@ -29,7 +29,7 @@ from varied import (
 
 from prudent.algorithms import ALGORITHMS
 from prudent.algorithms.resolve import Settings, make_run
-from prudent.settings.configs import OnPolicySchedule
+from prudent.settings.schedules import OnPolicySchedule
 from prudent.training import epoch_collector, off_policy, on_policy, replay_collector
 from prudent.training.epoch_collector import collect, open_on_policy
 from prudent.training.evaluate import EVALUATION_SEED

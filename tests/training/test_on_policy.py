@@ -19,8 +19,8 @@ from prudent.pieces.networks import STYLES
 from prudent.pieces.on_policy_actor_critic import Batch, minibatches, shuffled
 from prudent.pieces.policies import gaussian
 from prudent.pieces.types import Rollout
-from prudent.settings.configs import OnPolicySchedule
 from prudent.settings.constraint import Constraint
+from prudent.settings.schedules import OnPolicySchedule
 from prudent.tasks.adapter import open_environment
 from prudent.training.epoch_collector import collect, on_host, open_on_policy
 from prudent.training.guards import NonFinite

@@ -10,7 +10,7 @@ from steps import several_steps
 
 import prudent
 from prudent.algorithms import ALGORITHMS
-from prudent.settings.configs import OnPolicySchedule
+from prudent.settings.schedules import OnPolicySchedule
 from prudent.tasks import TASKS
 from prudent.tasks.custom import unknown_task
 

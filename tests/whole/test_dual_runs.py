@@ -18,7 +18,7 @@ from prudent.pieces.types import Needs
 from prudent.report.groups import UNSTORED, described, shown
 from prudent.runs.stored import run_from_json
 from prudent.settings.checks import unstored
-from prudent.settings.configs import Run, run_to_json
+from prudent.settings.run import Run, run_to_json
 from prudent.tasks import TASKS
 from prudent.tasks.skid import BUDGET, HORIZON, best_return
 from prudent.training import off_policy

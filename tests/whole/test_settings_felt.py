@@ -15,7 +15,7 @@ import pytest
 
 from prudent.algorithms import ALGORITHMS
 from prudent.pieces.types import Beside, Finished, Minibatches, Rollout, Spec, Transition
-from prudent.settings.configs import OffPolicySchedule
+from prudent.settings.schedules import OffPolicySchedule
 
 SPEC = Spec(3, 2, 1.0, (0.5, 2.0), (0.1, 0.0), least_cost_ahead=0.0, largest_cost_ahead=9.0)
 

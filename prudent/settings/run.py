@@ -1,0 +1,178 @@
+"""A run: all settings that decide what it computes, how they are stored and checked."""
+
+import hashlib
+import json
+import math
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+from prudent.settings.checks import LATER, Count, Finite, Seed, checked, unstored
+from prudent.settings.configs import AlgorithmConfig, DualConfig
+from prudent.settings.constraint import Constraint
+from prudent.settings.schedules import (
+    OffPolicySchedule,
+    OnPolicySchedule,
+    Schedule,
+    SemiBatchSchedule,
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything that decides what a training run computes."""
+
+    algorithm: str
+    task: str
+    """A name in `prudent.tasks.TASKS`, a Gymnasium id, or `module:callable`."""
+    preset: str
+    seed: Seed
+    config: AlgorithmConfig
+    """The algorithm's own settings."""
+    schedule: Schedule
+    budget: Finite
+    """Cost allowed per episode."""
+    discounted: bool
+    """Whether an episode's cost is its discounted sum or its plain sum."""
+    horizon: Count
+    """Steps after which the time limit cuts an episode."""
+    warmup: str = "untrained"
+    """Where the first experience comes from: the untrained policy, a `policy` handed in, or a
+    `log-` and its checksum."""
+    cost_source: str = 'info["cost"]'
+    """Where a step's cost comes from."""
+    init_from: str = "none"
+    """The policy it begins with, if another run's: `policy-` and its checksum."""
+    least_cost: Annotated[Finite | None, LATER] = None
+    """Of a step, where the task declares it and a setting uses it (`cost_bounds`)."""
+    largest_cost: Annotated[Finite | None, LATER] = None
+    cost_range: Annotated[tuple[Finite | None, Finite | None] | None, LATER] = None
+    """What whoever trained said that a step can cost (None in it: without bound), if anything;
+    evaluation and certification of the run go by it again."""
+
+    @property
+    def constraint(self) -> Constraint:
+        return Constraint(self.budget, self.discounted)
+
+    def critic_budget(self) -> float:
+        """The budget in the unit the cost critics estimate."""
+        return self.constraint.critic_budget(self.config.cost_discount, self.horizon)
+
+    def step_range(self) -> tuple[float, float] | None:
+        """`cost_range` as a task has it."""
+        if self.cost_range is None:
+            return None
+        least, largest = self.cost_range
+        return -math.inf if least is None else least, math.inf if largest is None else largest
+
+    def step_bounds(self) -> tuple[float | None, float | None]:
+        """What the cost of a step must lie between: as was said, or as a setting relies on."""
+        return self.cost_range or (self.least_cost, self.largest_cost)
+
+    def cost_ahead(self) -> tuple[float | None, float | None]:
+        """Least and largest discounted cost that a step and those after it can have, as the critics
+        count it: they look past a time limit, as if the episode went on, unless it is terminal.
+        """
+        discount, horizon = self.config.cost_discount, self.horizon
+        ends = getattr(self.schedule, "timeout_is_terminal", False)
+        steps = float(horizon)
+        if discount < 1.0:
+            steps = (1.0 - ends * discount**horizon) / (1.0 - discount)
+        least, largest = self.least_cost, self.largest_cost
+        return (
+            None if least is None else min(least, 0.0) * steps,
+            None if largest is None else max(largest, 0.0) * steps,
+        )
+
+    def identity(self) -> str:
+        return identity_of(run_to_json(self))
+
+
+def identity_of(stored: dict[str, Any]) -> str:
+    """A name for a run's settings as they are stored, without the seed and the preset's name.
+
+    Of what is stored, not of what it is read as: a setting that a later version adds does not
+    change the identity of runs from before it.
+    """
+    settings = {name: value for name, value in stored.items() if name not in ("seed", "preset")}
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def run_to_json(run: Run) -> dict[str, Any]:
+    stored = {name: value for name, value in asdict(run).items() if name not in unstored(run)}
+    for part in ("config", "schedule"):
+        left_out = unstored(getattr(run, part))
+        stored[part] = {n: value for n, value in stored[part].items() if n not in left_out}
+    return stored
+
+
+def checked_run(run: Run) -> Run:
+    """The run if all of its settings are of their type and within their range."""
+    run = checked(run, config=checked(run.config), schedule=checked(run.schedule))
+    check_multiplier(run.config)
+    if isinstance(run.schedule, OffPolicySchedule):
+        check_replay(run.schedule)
+        if isinstance(run.config, DualConfig):
+            check_dual(run, run.config, run.schedule)
+    elif isinstance(run.schedule, SemiBatchSchedule):
+        check_replay(run.schedule)
+        check_deployments(run.schedule, run.horizon)
+        if isinstance(run.config, DualConfig):
+            check_dual(run, run.config, run.schedule)
+    else:
+        check_epochs(run.schedule, run.horizon)
+    return run
+
+
+def check_multiplier(config: AlgorithmConfig) -> None:
+    kept_as = getattr(config, "multiplier", None)
+    if kept_as in ("log_adam", "softplus_adam") and not getattr(config, "initial_multiplier", 1.0):
+        raise ValueError(
+            f"--initial-multiplier is 0; with --multiplier {kept_as} it must be above 0"
+        )
+
+
+def check_replay(schedule: OffPolicySchedule | SemiBatchSchedule) -> None:
+    if schedule.replay_capacity < schedule.batch_size:
+        raise ValueError(
+            f"a replay of {schedule.replay_capacity} never holds a batch of {schedule.batch_size}; "
+            "choose a larger replay_capacity or a smaller batch_size"
+        )
+
+
+def check_deployments(schedule: SemiBatchSchedule, horizon: int) -> None:
+    steps = schedule.steps_per_deployment
+    if steps < horizon:
+        raise ValueError(
+            f"a deployment of {steps} steps ends before an episode of {horizon} does, so its cost "
+            f"would never be known; choose --steps-per-deployment of {horizon} or more"
+        )
+    if steps < schedule.batch_size:
+        raise ValueError(
+            f"a deployment of {steps} steps does not fill a batch of {schedule.batch_size}; choose "
+            "more steps per deployment or a smaller batch_size"
+        )
+
+
+def check_dual(
+    run: Run, config: DualConfig, schedule: OffPolicySchedule | SemiBatchSchedule
+) -> None:
+    if config.dual_states == "recent" and config.recent_steps < schedule.batch_size:
+        raise ValueError(
+            f"{config.recent_steps} recent steps never make a batch of {schedule.batch_size}; "
+            "choose a larger recent_steps or a smaller batch_size"
+        )
+
+
+def check_epochs(schedule: OnPolicySchedule, horizon: int) -> None:
+    together = schedule.environments
+    for name in ("steps", "epoch_steps"):
+        if getattr(schedule, name) % together:
+            raise ValueError(
+                f"{name} is {getattr(schedule, name)}, no multiple of {together} environments"
+            )
+    if schedule.epoch_steps < together * horizon:
+        raise ValueError(
+            f"an epoch of {schedule.epoch_steps} steps in {together} environments ends before an "
+            f"episode of {horizon} does, so its cost would never be known; choose epoch_steps "
+            f"of {together * horizon} or more, or fewer environments"
+        )
