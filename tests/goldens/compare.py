@@ -42,8 +42,6 @@ ON_POLICY = ("pdo", "rcpo", "ipo", "crpo", "cup", "ppo-lag", "cppo-pid", "ppo")
 SHORT = (
     "--steps 40 --warmup-steps 320 --evaluate-every 20 --snapshot-every 40 --checkpoint-every 20"
 )
-    "--steps 40 --warmup-steps 320 --evaluate-every 20 --snapshot-every 40 --checkpoint-every 20"
-)
 BLOCKS = "--update-unit steps --update-every 20 --updates-per-step 1"
 EPOCHS = "--steps 3000 --epoch-steps 1000 --evaluate-every 1000"
 # So many steps that finished episodes move the budget.
