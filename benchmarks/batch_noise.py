@@ -26,7 +26,7 @@ from prudent.pieces import multipliers
 from prudent.pieces.types import transition_from_row
 from prudent.policies.policy import read_environment
 from prudent.report.tables import markdown
-from prudent.runs.stored import read_stored
+from prudent.runs.folder import read_run
 
 DRAWN = 20_000  # batches of each size
 CHOSEN = ("conservatism", "convexity", "cost_critics")  # k, c and E
@@ -50,7 +50,7 @@ def prices(
 
 
 def lines_of(folder: Path, batches: Sequence[int]) -> Iterator[dict[str, Any]]:
-    stored = read_stored(folder)
+    stored = read_run(folder)
     run, config, spec = stored.run, stored.run.config, read_environment(stored.content).spec
     if not hasattr(config, "convexity"):
         raise SystemExit(f"{folder}: {run.algorithm} has no quadratic term")
@@ -122,7 +122,7 @@ def main() -> None:
         print(table(options.paths))
         return
     for folder in options.runs:
-        own = read_stored(folder).run.schedule.batch_size
+        own = read_run(folder).run.schedule.batch_size
         for line in lines_of(folder, sorted({own, *options.batches})):
             print(json.dumps(line), flush=True)
 

@@ -35,18 +35,18 @@ from prudent.diagnostics.snapshots import subject_of
 from prudent.policies.policy import read_environment
 from prudent.report.tables import markdown
 from prudent.runs.checkpoint import load_newest
-from prudent.runs.stored import StoredRun, read_stored
+from prudent.runs.folder import RunFolder, read_run
 from prudent.settings.run import Run
 from prudent.tasks.adapter import open_several
+from prudent.tasks.episodes import episode_seed
 from prudent.tasks.recorded import Environment, task_of
-from prudent.training.evaluate import episode_seed
 from prudent.training.learner import Learner, Rows, build_for, compile_for_rows
 from prudent.training.replay import distinct
 
 AT_ONCE = 1000  # updates in one call
 
 
-def costs_only(stored: StoredRun) -> Learner:
+def costs_only(stored: RunFolder) -> Learner:
     """The run's learner, in which only the cost critics (and the multiplier) move."""
     config = stored.run.config
     if not hasattr(config, "cost_learning_rate"):
@@ -58,7 +58,7 @@ def costs_only(stored: StoredRun) -> Learner:
     return compile_for_rows(build_for(run, spec), spec, run.schedule.batch_size, seed=0)
 
 
-def replay_rows(folder: Path, stored: StoredRun) -> np.ndarray:
+def replay_rows(folder: Path, stored: RunFolder) -> np.ndarray:
     """All that the run ever added, in order."""
     found = load_newest(folder, stored.mark, print)
     if found is None or found.first or found.lost:
@@ -92,7 +92,7 @@ def gaps_after(
     env: Environment | None = None,
 ) -> Iterator[dict[str, Any]]:
     """By snapshot and number of updates; the first of a snapshot is with none."""
-    stored = read_stored(folder)
+    stored = read_run(folder)
     run, learner, subject = stored.run, costs_only(stored), subject_of(folder, stored)
     rows = replay_rows(folder, stored)
     environments = open_several(task_of(run, env), episodes)

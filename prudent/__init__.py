@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from prudent.agent import Agent
     from prudent.algorithms import ALGORITHMS, register_algorithm
     from prudent.algorithms.entry import Entry
     from prudent.api import Result, evaluate, export, load, resume, semi_batch, train
@@ -17,6 +18,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ALGORITHMS",
     "TASKS",
+    "Agent",
     "Constraint",
     "Entry",
     "Result",
@@ -36,6 +38,7 @@ __all__ = [
 # Imported when first asked for: a service that only runs an exported policy needs no Gymnasium.
 _HOMES = {
     "ALGORITHMS": "prudent.algorithms",
+    "Agent": "prudent.agent",
     "TASKS": "prudent.tasks",
     "Constraint": "prudent.settings.constraint",
     "certify": "prudent.certification",

@@ -20,7 +20,7 @@ import numpy as np
 from prudent.algorithms import find_algorithm
 from prudent.algorithms.entry import Entry
 from prudent.algorithms.resolve import settings, with_values
-from prudent.files import checksum, only_writer, to_json, write_atomically
+from prudent.files import checksum, to_json, write_atomically
 from prudent.pieces.multipliers import measured, renewed
 from prudent.pieces.networks import Trained, adam, descend, start
 from prudent.pieces.on_policy_actor_critic import make_parts
@@ -41,11 +41,13 @@ from prudent.policies.policy import Policy, Recorded
 from prudent.runs.checkpoint import (
     Checkpoint,
     Found,
+    RunIdentity,
     fill,
     load_newest,
     named_leaves,
     save_checkpoint,
 )
+from prudent.runs.lock import only_writer
 from prudent.settings.checks import fitting
 from prudent.settings.constraint import FORMS
 from prudent.settings.run import Run
@@ -203,12 +205,12 @@ class Progress(NamedTuple):
     seconds: float
 
 
-def mark_of(plan: LearnerSettings, name: str) -> str:
+def run_id(plan: LearnerSettings, name: str) -> str:
     return f"{plan.identity()}-{name}"
 
 
 def newest_checkpoint(home: Path, plan: LearnerSettings, name: str) -> Found | None:
-    return load_newest(home, mark_of(plan, name), print, with_replay=False)
+    return load_newest(home, RunIdentity(run_id(plan, name)), print, with_replay=False)
 
 
 def check_ends(
@@ -268,7 +270,7 @@ def save(home: Path, plan: LearnerSettings, name: str, progress: Progress) -> No
     checkpoint = Checkpoint({f"state/{n}": leaf for n, leaf in leaves.items()}, facts)
     # A number of its own for each moment: a week's end and the next one's start differ.
     number = progress.week + progress.updates
-    save_checkpoint(home, number, checkpoint, None, mark_of(plan, name))
+    save_checkpoint(home, RunIdentity(run_id(plan, name)), number, checkpoint)
 
 
 def learn_week(folder: Path, plan: Plan, name: str, week: int) -> None:

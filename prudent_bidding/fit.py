@@ -11,7 +11,8 @@ from typing import Any
 
 from safetensors.numpy import load_file
 
-from prudent.files import only_writer, to_json, write_atomically, writing
+from prudent.files import to_json, write_atomically, writing
+from prudent.runs.lock import only_writer
 from prudent.settings.constraint import FORMS
 from prudent.training.learner import Learner
 from prudent_bidding import arms

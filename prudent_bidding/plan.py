@@ -18,14 +18,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from prudent.algorithms import ALGORITHMS
-from prudent.files import (
-    LOCK,
-    canonical_json,
-    checksum,
-    remove_leftovers,
-    to_json,
-    write_atomically,
-)
+from prudent.files import canonical_json, checksum, remove_leftovers, to_json, write_atomically
+from prudent.runs.lock import LOCK
 from prudent.settings.checks import (
     Count,
     NotNegative,

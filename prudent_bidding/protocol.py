@@ -20,7 +20,8 @@ import numpy as np
 
 from prudent.algorithms import ALGORITHMS
 from prudent.backend import ONE_THREAD
-from prudent.files import make_folder, only_writer, to_json, write_atomically, writing
+from prudent.files import make_folder, to_json, write_atomically, writing
+from prudent.runs.lock import only_writer
 from prudent.settings.registration import OURS
 from prudent_bidding import metrics
 from prudent_bidding.dataset import build_cache

@@ -16,14 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from prudent.files import (
-    canonical_json,
-    checksum,
-    only_writer,
-    to_json,
-    write_atomically,
-    writing,
-)
+from prudent.files import canonical_json, checksum, to_json, write_atomically, writing
+from prudent.runs.lock import only_writer
 from prudent_bidding import schema
 from prudent_bidding.assignment import Assignment, assign, volume_deciles
 from prudent_bidding.day import Known, Plan, next_known, nothing_known, simulate_day

@@ -11,14 +11,15 @@ import pytest
 from prudent.algorithms import ALGORITHMS, resolve
 from prudent.algorithms.cal import CALConfig
 from prudent.algorithms.resolve import make_run
-from prudent.runs.stored import mark_of
+from prudent.runs.folder import read_run, write_initial, write_run
 from prudent.settings.schedules import OffPolicySchedule, OnPolicySchedule
 from prudent.tasks import TASKS
 from prudent.tasks.custom import unknown_task
+from prudent.training.collecting import open_off_policy
 from prudent.training.off_policy import train
-from prudent.training.replay_collector import Warmup, open_off_policy
 from prudent.training.reporter import Reporter
-from prudent.training.session import Place
+from prudent.training.run import prepare, prepare_again, record_facts
+from prudent.training.session import Prepared
 
 ON_POLICY = [name for name, e in ALGORITHMS.items() if e.schedule is OnPolicySchedule]
 CONFIG = CALConfig(hidden=(16, 16))
@@ -57,17 +58,29 @@ def build(algorithm, config, spec):
     return ALGORITHMS[algorithm].build(config, spec)
 
 
-def place(run, task, folder: Path) -> Place:
+def prepared(run, task, folder: Path, warmup=None, callbacks=()) -> Prepared:
+    """A run that can be trained in this folder, or gone on with if it began there."""
     folder.mkdir(parents=True, exist_ok=True)
-    return Place(run, task, folder, mark_of(run.identity(), run.seed), Reporter(quiet=True))
+    if (folder / "run.json").exists():
+        stored = read_run(folder)
+        parts = prepare_again(stored, task, warmup=warmup)
+    else:
+        parts = prepare(run, task, warmup)
+        stored = write_run(folder, parts.run, record_facts(parts))
+        write_initial(folder, parts.initial)
+    ready = Prepared(stored, parts, Reporter(quiet=True), callbacks)
+    ready.closing.callback(parts.environment.close)
+    return ready
 
 
 def open_quietly(run, task, folder: Path, warmup=None):
-    return open_off_policy(place(run, task, folder), warmup or Warmup())
+    return open_off_policy(prepared(run, task, folder, warmup))
 
 
-def train_quietly(run, task, folder: Path, warmup=None):
-    return train(place(run, task, folder), warmup or Warmup())
+def train_quietly(run, task, folder: Path, warmup=None, callbacks=()):
+    ready = prepared(run, task, folder, warmup, callbacks)
+    with ready.closing:
+        return train(ready)
 
 
 def timeless(value):

@@ -9,19 +9,12 @@ import threading
 from pathlib import Path
 
 import pytest
+from prudent.runs.record import run_checksums
 
-from prudent.files import (
-    CannotWrite,
-    FolderInUse,
-    create_temporary,
-    make_folder,
-    new_run_folder,
-    only_writer,
-    read_regular,
-    write_atomically,
-)
+from prudent.files import CannotWrite, create_temporary, make_folder, read_regular, write_atomically
 from prudent.policies.exported import write_exported
-from prudent.runs.record import Lines, run_checksums
+from prudent.runs.lines import Lines
+from prudent.runs.lock import FolderInUse, new_run_folder, only_writer
 
 
 def content_of(folder: Path) -> dict[str, bytes]:
@@ -219,7 +212,7 @@ LIMITED = """
 import resource, sys
 from pathlib import Path
 from prudent.files import CannotWrite, write_atomically
-from prudent.runs.record import Lines
+from prudent.runs.lines import Lines
 folder = Path(sys.argv[1])
 lines = Lines(folder / "lines", 0)
 lines.write({"x": 1})
@@ -477,7 +470,8 @@ def test_a_lock_that_its_last_holder_removed_is_no_lock(tmp_path, monkeypatch):
 HOLDER = """
 import sys
 from pathlib import Path
-from prudent.files import new_run_folder, only_writer, write_atomically
+from prudent.runs.lock import new_run_folder, only_writer
+from prudent.files import write_atomically
 with new_run_folder(Path(sys.argv[1])) as folder:
     print("held", flush=True)
     sys.stdin.readline()
@@ -512,7 +506,7 @@ def test_the_second_of_two_processes_changes_nothing(tmp_path):
 RACER = """
 import sys
 from pathlib import Path
-from prudent.files import FolderInUse, new_run_folder
+from prudent.runs.lock import FolderInUse, new_run_folder
 inside = Path(sys.argv[2])
 won = 0
 while won < 100:

@@ -8,13 +8,12 @@ import numpy as np
 
 from prudent.algorithms import find_algorithm
 from prudent.algorithms.resolve import make_run, settings, with_values
-from prudent.bench.hopper import ACTION, TASK, a_place
+from prudent.bench.hopper import ACTION, TASK, prepared_run
 from prudent.settings.run import Run
 from prudent.settings.schedules import OnPolicySchedule
 from prudent.training.epoch_collector import open_on_policy, save
+from prudent.training.evaluation import evaluate_and_record
 from prudent.training.on_policy import take_epoch
-from prudent.training.progress import evaluate_and_record
-from prudent.training.session import close_session
 
 BARE_STEPS = 5_000  # before and after each epoch
 
@@ -51,8 +50,8 @@ def measure_epochs(algorithm: str, environments: int, epochs: int) -> dict[str, 
     generator = np.random.default_rng(0)
     bare = gymnasium.make("Hopper-v5", max_episode_steps=TASK.horizon, disable_env_checker=True)
     rounds = []
-    with a_place(run) as place:
-        session = open_on_policy(place)
+    with prepared_run(run) as prepared:
+        session = open_on_policy(prepared)
         take_epoch(session)
         evaluate_and_record(session)
         for _ in range(epochs):
@@ -69,7 +68,6 @@ def measure_epochs(algorithm: str, environments: int, epochs: int) -> dict[str, 
             seconds = learned - began + share * (perf_counter() - evaluating)
             speed = schedule.epoch_steps / seconds
             rounds.append((speed, (before + after) / 2, speed * 2 / (before + after), passes))
-        close_session(session)
     bare.close()
     speed, alone, ratio, passes = np.median(np.array(rounds), axis=0).tolist()
     return {

@@ -9,12 +9,13 @@ from typing import Any
 
 from prudent.algorithms import ALGORITHMS
 from prudent.algorithms.resolve import Settings, make_run, settings
-from prudent.runs.stored import mark_of
+from prudent.runs.folder import write_run
 from prudent.settings.run import Run
 from prudent.tasks import TASKS
-from prudent.training.replay_collector import OffPolicySession, Warmup, open_off_policy
+from prudent.training.collecting import OffPolicySession, open_off_policy
 from prudent.training.reporter import Reporter
-from prudent.training.session import Place, close_session
+from prudent.training.run import prepare, record_facts
+from prudent.training.session import Prepared
 
 OBSERVATION, ACTION, BUDGET = 11, 3, 82.748  # sizes, and what its critics' cost may be
 TASK = TASKS["hopper-velocity"]
@@ -38,15 +39,17 @@ def hopper_settings(algorithm: str) -> Settings:
 def hopper_session(algorithm: str) -> Iterator[OffPolicySession]:
     """An off-policy run before its first step, in a folder that goes with it."""
     run = make_run(algorithm, TASK, "bench", 0, hopper_settings(algorithm))
-    with a_place(run) as place:
-        session = open_off_policy(place, Warmup())
-        yield session
-        close_session(session)
+    with prepared_run(run) as prepared:
+        yield open_off_policy(prepared)
 
 
 @contextmanager
-def a_place(run: Run) -> Iterator[Place]:
-    with tempfile.TemporaryDirectory() as folder:
-        yield Place(
-            run, TASK, Path(folder), mark_of(run.identity(), run.seed), Reporter(quiet=True)
-        )
+def prepared_run(run: Run) -> Iterator[Prepared]:
+    """A run before its first step, in a folder that goes with it."""
+    with tempfile.TemporaryDirectory() as name:
+        parts = prepare(run, TASK)
+        folder = write_run(Path(name), parts.run, record_facts(parts))
+        prepared = Prepared(folder, parts, Reporter(quiet=True))
+        with prepared.closing:
+            prepared.closing.callback(parts.environment.close)
+            yield prepared

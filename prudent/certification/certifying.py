@@ -33,9 +33,9 @@ from prudent.files import read_regular, status_of, to_json, write_atomically, wr
 from prudent.settings.checks import checked
 from prudent.tasks.adapter import AdaptedEnv, open_environment
 from prudent.tasks.costs import Cost
+from prudent.tasks.episodes import check_finite, episode_seed, run_episodes
 from prudent.tasks.recorded import Environment
 from prudent.tasks.task import Task, check_step_cost
-from prudent.training.evaluate import check_finite, episode_seed, run_episodes
 
 FORMAT = 1
 LARGEST = 2**30  # bytes of a certificate

@@ -9,11 +9,12 @@ import numpy as np
 
 from prudent.api import load
 from prudent.policies.exported import DamagedPolicy, ExportedPolicy, load_exported
-from prudent.runs.stored import read_stored
+from prudent.runs.folder import read_run
 from prudent.settings.constraint import Constraint
 from prudent.tasks.adapter import AdaptedEnv, describe_spaces
 from prudent.tasks.costs import Cost
 from prudent.tasks.custom import find_task
+from prudent.tasks.episodes import EVALUATION_SEED, Accounting, accounting_of
 from prudent.tasks.recorded import (
     Environment,
     check_runs_no_code,
@@ -23,7 +24,6 @@ from prudent.tasks.recorded import (
     task_of,
 )
 from prudent.tasks.task import Task, step_range
-from prudent.training.evaluate import EVALUATION_SEED, Accounting, accounting_of
 
 
 class Where(NamedTuple):
@@ -55,7 +55,7 @@ def subject_of(path: Path, budget: float | None, step: int | None, where: Where)
 
 
 def of_run(folder: Path, budget: float | None, step: int | None, where: Where) -> Subject:
-    stored = read_stored(folder)
+    stored = read_run(folder)
     run = stored.run
     if where.task is not None:
         raise ValueError(f"--task is for exported policies; the run was trained on {run.task}")

@@ -96,6 +96,7 @@ def semi_batch(arguments: list[str]) -> None:
 
 
 def train_as(command: Literal["train", "semi-batch"], arguments: list[str]) -> None:
+    from prudent.agent import Agent
     from prudent.algorithms.resolve import (
         Settings,
         in_deployments,
@@ -104,7 +105,7 @@ def train_as(command: Literal["train", "semi-batch"], arguments: list[str]) -> N
         settings,
         with_updates,
     )
-    from prudent.api import Extras, default_folder, start
+    from prudent.runs.folder import default_folder
     from prudent.tasks import TASKS
     from prudent.tasks.custom import find_task, unknown_task
 
@@ -146,9 +147,16 @@ def train_as(command: Literal["train", "semi-batch"], arguments: list[str]) -> N
         settled = with_updates(settled, entry, known, preset)
     run = make_run(chosen.algorithm, task, preset, options.seed, settled)
     folder = options.out or default_folder(run)
-    extras = Extras(options.warmup, options.init_from, (), options.log, options.quiet)
     try:
-        start(run, task, folder, extras)
+        Agent.of_run(
+            run,
+            task,
+            folder,
+            warmup=options.warmup,
+            init_from=options.init_from,
+            log=options.log,
+            quiet=options.quiet,
+        ).learn()
     except KeyboardInterrupt:
         stopped(folder)
 
@@ -472,7 +480,7 @@ def sweep(arguments: list[str]) -> None:
 def run_one(arguments: list[str]) -> None:
     """For the engines of grids: the run that a file describes."""
     from prudent.experiments.engines import ELSEWHERE, read_job, run_job, stop_with_parent
-    from prudent.files import FolderInUse
+    from prudent.runs.lock import FolderInUse
 
     if arguments[1:] == ["--with-parent"]:
         stop_with_parent()

@@ -19,8 +19,8 @@ import prudent
 from prudent.report.figures import draw_budget, draw_curve
 from prudent.report.records import read_record
 from prudent.tasks.adapter import open_environment
+from prudent.tasks.episodes import evaluation_seeds
 from prudent.tasks.orbit import BUDGET, FIELD, FIRE_RADIUS, best_radius, best_return
-from prudent.training.evaluate import evaluation_seeds
 
 EPISODES = 5  # drawn
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from prudent.tasks.adapter import AdaptedEnv
-from prudent.training.evaluate import Act
+from prudent.tasks.episodes import Act
 
 
 class Visited(NamedTuple):

@@ -19,11 +19,11 @@ from prudent.files import to_json, write_atomically
 from prudent.report.diagnostics import DIAGNOSTICS, FORMAT, read_diagnostics
 from prudent.report.records import read_record
 from prudent.runs.checkpoint import DamagedCheckpoint
-from prudent.runs.stored import read_stored
+from prudent.runs.folder import read_run
 from prudent.settings.run import Run
 from prudent.tasks.adapter import AdaptedEnv, open_several
+from prudent.tasks.episodes import EVALUATION_SEED, episode_seed
 from prudent.tasks.recorded import Environment, check_same_environment, task_of
-from prudent.training.evaluate import EVALUATION_SEED, episode_seed
 
 TOGETHER = 100  # environments that are stepped together, so that calls of the policy are few
 
@@ -69,7 +69,7 @@ def diagnose(
     watcher: Watcher = NOBODY,
 ) -> list[Line]:
     """Measure the snapshots that were not measured yet; returns the lines of all."""
-    stored = read_stored(folder)
+    stored = read_run(folder)
     task = task_of(stored.run, env)
     known = read_diagnostics(folder)
     check_alike(folder, known, plan)

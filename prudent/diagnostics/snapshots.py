@@ -12,10 +12,10 @@ from prudent.diagnostics.gap import Estimate, Estimates
 from prudent.files import checksum, read_regular
 from prudent.policies.policy import read_environment
 from prudent.runs.checkpoint import DamagedCheckpoint, named_leaves
+from prudent.runs.folder import RunFolder
 from prudent.runs.manifest import LARGEST_ARRAYS
 from prudent.runs.snapshot import read_snapshot, snapshot_path
-from prudent.runs.stored import StoredRun
-from prudent.training.evaluate import Act
+from prudent.tasks.episodes import Act
 from prudent.training.learner import build_for
 
 ROWS = 1024  # states that the critics judge in one call
@@ -51,16 +51,16 @@ def checksum_of(path: Path) -> str:
         return "none"  # whoever reads it is told why
 
 
-def read_state(folder: Path, template: Any, step: int) -> Any:
+def read_state(folder: RunFolder, template: Any, step: int) -> Any:
     state = read_snapshot(folder, step, template)
     for name, leaf in named_leaves(state).items():
         if not np.isfinite(leaf).all():
-            path = snapshot_path(folder, step)
+            path = snapshot_path(folder.path, step)
             raise DamagedCheckpoint(f"{path}: {name} holds numbers that are not finite")
     return state
 
 
-def subject_of(folder: Path, stored: StoredRun) -> Subject:
+def subject_of(folder: Path, stored: RunFolder) -> Subject:
     algorithm = build_for(stored.run, read_environment(stored.content).spec)
     template = jax.eval_shape(algorithm.init, jax.random.key(0))
 
@@ -77,14 +77,14 @@ def subject_of(folder: Path, stored: StoredRun) -> Subject:
         return act
 
     if algorithm.cost_estimate is None:
-        return Subject(partial(read_state, folder, template), acting, None)
+        return Subject(partial(read_state, stored, template), acting, None)
     judge = jax.jit(algorithm.cost_estimate)
 
     def estimating(state: Any) -> Estimate:
         state = jax.device_put(state)
         return partial(in_pieces, lambda *inputs: Estimates(*judge(state, *inputs)))
 
-    return Subject(partial(read_state, folder, template), acting, estimating)
+    return Subject(partial(read_state, stored, template), acting, estimating)
 
 
 def in_pieces(judge: Estimate, observations: np.ndarray, actions: np.ndarray) -> Estimates:

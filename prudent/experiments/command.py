@@ -14,7 +14,6 @@ import tyro
 from rich.console import Console
 
 from prudent.algorithms import find_algorithm
-from prudent.api import in_a_name
 from prudent.backend import usable_cores
 from prudent.cli.options import parse, read
 from prudent.experiments.board import board, counted
@@ -33,6 +32,7 @@ from prudent.experiments.speed import (
 )
 from prudent.report.folders import collect
 from prudent.report.records import Record, shortened
+from prudent.runs.folder import in_a_name
 from prudent.settings.checks import Count, CountOrZero, PositiveShare, checked, conform, option
 
 Name = Literal[

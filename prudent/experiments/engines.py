@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from prudent.api import Extras, resume, start
+from prudent.agent import Agent
+from prudent.api import resume
 from prudent.backend import ONE_THREAD, usable_cores
 from prudent.experiments.existing import last_lines, state_of
 from prudent.files import CannotWrite, to_json, write_atomically
-from prudent.runs.stored import FORMATS, read_stored, run_from_json
+from prudent.runs.folder import FORMATS, read_run, run_from_json
 from prudent.settings.run import Run, run_to_json
 from prudent.tasks.recorded import task_of
 
@@ -99,7 +100,7 @@ def run_job(run: Run, folder: Path) -> None:
     The environment is the one that the grid names, not what the folder may name by now.
     """
     if not (folder / "run.json").exists():
-        start(run, task_of(run, run.task), folder, Extras())
+        Agent.of_run(run, task_of(run, run.task), folder).learn()
     else:
         resume(folder, env=run.task)
 
@@ -189,7 +190,7 @@ def done_meanwhile(standing: Progress) -> bool:
 
 def is_finished(folder: Path) -> bool:
     try:
-        return state_of(folder, read_stored(folder).run).state == "finished"
+        return state_of(folder, read_run(folder).run).state == "finished"
     except (ValueError, OSError):
         return False  # its own process will say what is wrong
 

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from prudent.api import default_folder
 from prudent.experiments.grid import nameless
-from prudent.runs.stored import read_stored
+from prudent.runs.folder import default_folder, read_run
 from prudent.settings.run import Run
 from prudent.settings.schedules import OffPolicySchedule
 
@@ -40,7 +39,7 @@ def existing_runs(root: Path, say: Callable[[str], None]) -> dict[Run, Existing]
     found: dict[Run, Existing] = {}
     for folder in run_folders(root):
         try:
-            run = read_stored(folder).run
+            run = read_run(folder).run
             state, step = state_of(folder, run)
         except (ValueError, OSError) as error:
             say(f"left out: {error}")

@@ -36,7 +36,8 @@ from prudent.experiments.engines import (
     stop_requests,
     write_job,
 )
-from prudent.files import FolderInUse, create_temporary, only_writer
+from prudent.files import create_temporary
+from prudent.runs.lock import FolderInUse, only_writer
 
 RETRIES = 20  # nodes that one run may lose
 LOOK_SECONDS = 120.0  # for a node to start a process and look at the folder

@@ -2,13 +2,12 @@
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from prudent.pieces.types import PolicyNetwork, Spec
+from prudent.pieces.types import CostEstimate, PolicyNetwork, Spec
 from prudent.policies.exported import (
     ACTIVATIONS,
     HEADS,
@@ -19,14 +18,12 @@ from prudent.policies.exported import (
     unit_actor,
 )
 from prudent.runs.checkpoint import fill, load_newest
-from prudent.runs.record import earlier_checksums, run_checksums
+from prudent.runs.folder import RunFolder
 from prudent.runs.snapshot import read_snapshot
-from prudent.runs.stored import StoredRun
 from prudent.settings.run import Run
 from prudent.statistics import cost_interval, mean_interval
 from prudent.tasks.adapter import open_several
-from prudent.tasks.task import Task, step_range
-from prudent.training.evaluate import (
+from prudent.tasks.episodes import (
     EVALUATION_SEED,
     Act,
     Episodes,
@@ -35,6 +32,7 @@ from prudent.training.evaluate import (
     episode_seed,
     run_in_turns,
 )
+from prudent.tasks.task import Task, step_range
 from prudent.training.learner import build_for
 
 TOGETHER = 10  # environments that are stepped together
@@ -65,6 +63,10 @@ class Policy:
         self.scale, self.centre = np.array(spec.action_scale), np.array(spec.action_centre)
         self._act: Callable[[Any], np.ndarray] | None = None  # made when it is first needed
         self._seeds = np.random.default_rng(0)  # of `predict`, whose callers name none
+
+    def __repr__(self) -> str:
+        sizes = f"{self.recorded.spec.observation_size} -> {self.recorded.spec.action_size}"
+        return f"<Policy {sizes}, of step {self.step}>"
 
     def __call__(self, observation: Any) -> np.ndarray:
         if self._act is None:
@@ -100,6 +102,20 @@ class Policy:
         if deterministic:
             return self(observation), state
         return self.sample(observation, int(self._seeds.integers(2**31))), state
+
+    def cost_value(self, observation: Any, action: Any) -> CostEstimate:
+        """What the critics believe that the action, and the policy after it, will cost: discounted,
+        one number per observation.
+        """
+        if self._algorithm.cost_estimate is None:
+            raise ValueError("the algorithm has no critic of what an action costs")
+        seen = np.asarray(self.spaces.flat(observation), np.float32)
+        flat = np.asarray(action, np.float32).reshape(*seen.shape[:-1], self.scale.size)
+        unit = (flat - self.centre) / self.scale
+        together = np.atleast_2d(seen), np.atleast_2d(unit).astype(np.float32)
+        found = self._algorithm.cost_estimate(self.state, *together)
+        parts: Any = (np.asarray(part).reshape(seen.shape[:-1]) for part in found)
+        return CostEstimate(*parts)
 
     def unit_action(self, observation: np.ndarray) -> np.ndarray:
         return np.asarray(self._greedy(self.state, np.asarray(observation, np.float32)))
@@ -150,20 +166,16 @@ def complain(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def load_policy(folder: Path, stored: StoredRun, step: int | None) -> Policy:
-    recorded = read_environment(stored.content)
-    algorithm = build_for(stored.run, recorded.spec)
+def load_policy(folder: RunFolder, step: int | None) -> Policy:
+    """Of the newest checkpoint, or of the snapshot of that step."""
+    recorded = read_environment(folder.content)
+    algorithm = build_for(folder.run, recorded.spec)
     template = jax.eval_shape(algorithm.init, jax.random.key(0))
     if step is not None:
-        state = read_snapshot(folder, step, template)
-        return Policy(algorithm, state, recorded, step)
-    parts = run_checksums(folder)
-    earlier = earlier_checksums(folder)
-    found = load_newest(
-        folder, stored.mark, complain, with_replay=False, parts_of_run=parts, earlier=earlier
-    )
+        return Policy(algorithm, read_snapshot(folder, step, template), recorded, step)
+    found = load_newest(folder.path, folder.identity, complain, with_replay=False)
     if found is None:
-        raise ValueError(f"{folder}: no checkpoint yet; the run has not finished its warm-up")
+        raise ValueError(f"{folder.path}: no checkpoint yet; the run has not finished its warm-up")
     state = fill(template, found.arrays, prefix="state/")
     return Policy(algorithm, state, recorded, found.facts["step"])
 

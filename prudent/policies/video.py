@@ -14,8 +14,8 @@ from PIL import Image
 
 from prudent.settings.run import Run
 from prudent.tasks.adapter import AdaptedEnv, described, open_environment
+from prudent.tasks.episodes import evaluation_seeds
 from prudent.tasks.task import Task
-from prudent.training.evaluate import evaluation_seeds
 
 if TYPE_CHECKING:  # the command line imports this before JAX is prepared
     from prudent.policies.policy import Policy

@@ -16,7 +16,8 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import numpy as np
@@ -42,10 +43,29 @@ from prudent.runs.manifest import (
     segment_name,
 )
 from prudent.runs.manifest import DamagedCheckpoint as DamagedCheckpoint
-from prudent.training.replay import Replay
 
 KEPT = 2
 OPTIMISER = "/optimiser/"  # in the names of leaves that snapshots leave out
+
+
+class Rows(Protocol):
+    """A replay: its rows by absolute index, `first` the oldest that it holds."""
+
+    added: int
+
+    @property
+    def first(self) -> int: ...
+    def read(self, start: int, stop: int) -> np.ndarray: ...
+
+
+class RunIdentity(NamedTuple):
+    """What the checkpoints of a run say of it, to tell them from those of another."""
+
+    run_id: str
+    # Checksums of the parts of `run.json` that decide how arrays are read; None: not compared.
+    checksums: Mapping[str, str] | None = None
+    # The same by run_id, of checkpoints from before the run was prolonged.
+    earlier: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
 
 class Checkpoint(NamedTuple):
@@ -97,54 +117,46 @@ def fill(template: Any, arrays: Mapping[str, np.ndarray], prefix: str, strict: b
 
 
 def save_checkpoint(
-    folder: Path,
-    step: int,
-    checkpoint: Checkpoint,
-    replay: Replay | None,
-    mark: str,
-    parts_of_run: Mapping[str, str] | None = None,
+    folder: Path, run: RunIdentity, step: int, checkpoint: Checkpoint, rows: Rows | None = None
 ) -> None:
-    """Write a checkpoint and the replay rows it adds, then drop what no kept one needs.
-
-    `parts_of_run` are checksums, from `record.run_checksums`.
-    """
+    """Write a checkpoint and the replay's rows that it adds, then drop what no kept one needs."""
     checkpoints, segments_folder = folder / "checkpoints", folder / "replay"
     make_folder(checkpoints)
-    segments = save_rows(checkpoints, segments_folder, replay) if replay else []
+    segments = save_rows(checkpoints, segments_folder, rows) if rows else []
     path = checkpoints / f"step-{step:09d}"
     content = save({name: np.asarray(a, order="C") for name, a in checkpoint.arrays.items()})
     write_atomically(path.with_suffix(".safetensors"), content)
     manifest = Manifest(
-        run=mark,
+        run=run.run_id,
         step=step,
         arrays=Content(checksum(content), len(content)),
-        added=replay.added if replay else 0,
-        first=replay.first if replay else 0,
+        added=rows.added if rows else 0,
+        first=rows.first if rows else 0,
         segments=segments,
         facts=checkpoint.facts,
-        parts_of_run=dict(parts_of_run or {}),
+        parts_of_run=dict(run.checksums or {}),
     )
     write_atomically(path.with_suffix(".json"), manifest_bytes(manifest))
     drop_old(checkpoints, segments_folder)
 
 
-def save_rows(checkpoints: Path, folder: Path, replay: Replay) -> list[Entry]:
+def save_rows(checkpoints: Path, folder: Path, rows: Rows) -> list[Entry]:
     """The segments that together hold the replay, after writing the rows added since."""
     make_folder(folder)
     # Segments beyond this point were written by a run that was killed and has since resumed.
     segments = [
-        entry for entry in newest_segments(checkpoints) if replay.first < entry.stop <= replay.added
+        entry for entry in newest_segments(checkpoints) if rows.first < entry.stop <= rows.added
     ]
-    start = max([replay.first, *(entry.stop for entry in segments)])
-    if start < replay.added:
-        segments.append(write_segment(folder, replay, start))
+    start = max([rows.first, *(entry.stop for entry in segments)])
+    if start < rows.added:
+        segments.append(write_segment(folder, rows, start))
     return segments
 
 
-def write_segment(folder: Path, replay: Replay, start: int) -> Entry:
-    content = save({"rows": replay.read(start, replay.added)})
-    write_atomically(folder / segment_name(start, replay.added), content)
-    return Entry(start, replay.added, Content(checksum(content), len(content)))
+def write_segment(folder: Path, rows: Rows, start: int) -> Entry:
+    content = save({"rows": rows.read(start, rows.added)})
+    write_atomically(folder / segment_name(start, rows.added), content)
+    return Entry(start, rows.added, Content(checksum(content), len(content)))
 
 
 def newest_segments(checkpoints: Path) -> list[Entry]:
@@ -154,6 +166,16 @@ def newest_segments(checkpoints: Path) -> list[Entry]:
         except DamagedCheckpoint:
             continue
     return []
+
+
+def newest_step(folder: Path) -> int:
+    """Environment steps as of the newest checkpoint; 0 where there is none."""
+    for path in reversed(manifests_in(folder / "checkpoints")):
+        try:
+            return int(read_manifest(path).facts.get("step", 0))
+        except DamagedCheckpoint:
+            continue
+    return 0
 
 
 def drop_old(checkpoints: Path, segments_folder: Path) -> None:
@@ -177,41 +199,23 @@ def remove_files(paths: Iterable[Path]) -> None:
                 path.unlink()
 
 
-class Expected(NamedTuple):
-    """What a checkpoint of this run says of itself."""
-
-    mark: str
-    parts_of_run: Mapping[str, str] | None  # None where nobody asks
-    # The same by mark, of checkpoints from before the run was prolonged.
-    earlier: Mapping[str, Mapping[str, str]]
-
-
 def load_newest(
-    folder: Path,
-    mark: str,
-    say: Callable[[str], None],
-    *,
-    with_replay: bool = True,
-    parts_of_run: Mapping[str, str] | None = None,
-    earlier: Mapping[str, Mapping[str, str]] | None = None,
+    folder: Path, run: RunIdentity, say: Callable[[str], None], *, with_replay: bool = True
 ) -> Found | None:
-    """The newest whole checkpoint of the run with this mark; None where it has none yet.
-
-    `parts_of_run` and `earlier` are of `record.run_checksums` and `record.earlier_checksums`.
+    """The newest whole checkpoint of this run; None where it has none yet.
 
     Damaged ones are named and passed over. If none is whole, the newest that lacks nothing but
     rows of the replay is used without them. If there is none of those either, that is an error.
     """
     manifests = manifests_in(folder / "checkpoints")[::-1]
     segments = replay_folder(folder) if with_replay else None
-    expected = Expected(mark, parts_of_run, earlier or {})
     complaints = []
     attempts = [(path, False) for path in manifests]
     if with_replay:
         attempts += [(path, True) for path in manifests]
     for path, without_lost_rows in attempts:
         try:
-            found = read_checkpoint(path, expected, segments, without_lost_rows)
+            found = read_checkpoint(path, run, segments, without_lost_rows)
         except DamagedCheckpoint as damage:
             if not without_lost_rows:
                 complaints.append(f"checkpoint {path.stem} is not used: {damage}")
@@ -244,16 +248,14 @@ def replay_folder(folder: Path) -> Path:
 
 
 def read_checkpoint(
-    path: Path, expected: Expected, segments: Path | None, without_lost_rows: bool
+    path: Path, run: RunIdentity, segments: Path | None, without_lost_rows: bool
 ) -> Found:
     manifest = read_manifest(path)
-    if manifest.run != expected.mark and manifest.run not in expected.earlier:
-        raise DamagedCheckpoint(
-            f"it is of another run ({manifest.run}, this one is {expected.mark})"
-        )
+    if manifest.run != run.run_id and manifest.run not in run.earlier:
+        raise DamagedCheckpoint(f"it is of another run ({manifest.run}, this one is {run.run_id})")
     if path.stem != f"step-{manifest.step:09d}":
         raise DamagedCheckpoint(f"it is the checkpoint of step {manifest.step}, renamed")
-    parts = expected.earlier.get(manifest.run, expected.parts_of_run)
+    parts = run.earlier.get(manifest.run, run.checksums)
     for name, written in manifest.parts_of_run.items():
         if parts is not None and parts.get(name) != written:
             raise DamagedCheckpoint(f"run.json was altered since (its {name}); restore it")
@@ -302,23 +304,3 @@ def set_aside(path: Path) -> None:
     with writing(path):
         os.rename(path, aside)
         sync_folder(path.parent)
-
-
-def place_rows(replay: Replay, found: Found) -> None:
-    """Fill the replay with the rows that the checkpoint has.
-
-    Where some are lost the others close up, so that no hole is ever drawn from. They are counted on
-    from the newest that ever was, so that no segment on disk is mistaken for one of theirs.
-    """
-    first = max(found.first, found.added - replay.capacity)
-    for segment in found.segments:
-        if segment.rows.shape[1:] != replay.rows.shape[1:]:
-            raise DamagedCheckpoint(
-                f"the replay's rows have {segment.rows.shape[1]} numbers, not the "
-                f"{replay.rows.shape[1]} of this run's environment"
-            )
-    replay.origin, replay.added = (found.added,) * 2 if found.lost else (first, first)
-    for segment in found.segments:
-        rows = segment.rows[max(0, first - segment.start) :]
-        replay.write(replay.added, rows)
-        replay.added += len(rows)

@@ -8,66 +8,61 @@ Checkpoints from before carry the mark and checksum of the shorter run, which fo
 `earlier_steps` in `run.json`.
 """
 
-from pathlib import Path
+from dataclasses import replace
 
-from prudent.files import only_writer, to_json, write_atomically
 from prudent.runs.checkpoint import (
     DamagedCheckpoint,
-    Expected,
     read_checkpoint,
     remove_files,
     replay_folder,
 )
+from prudent.runs.folder import FORMATS, RunFolder, run_from_json, with_steps, write_content
 from prudent.runs.manifest import manifests_in, read_manifest
-from prudent.runs.record import earlier_checksums, run_checksums
 from prudent.runs.snapshot import snapshot_path
-from prudent.runs.stored import FORMATS, StoredRun, read_stored, run_from_json, with_steps
 from prudent.settings.configs import FirstOrderConfig, OnPolicyConfig
 from prudent.settings.run import Run, identity_of
 from prudent.settings.schedules import OnPolicySchedule, Schedule, SemiBatchSchedule
 
 
-def prolong(folder: Path, steps: int, shared: bool) -> StoredRun:
-    """Give the folder's run that many steps; `shared`: it has one environment for everything.
+def prolong(folder: RunFolder, steps: int, shared: bool) -> RunFolder:
+    """Give the run that many steps; `shared`: it has one environment for everything.
 
-    With as many as it has, only what is left of an earlier end is tidied up.
+    With as many as it has, only what is left of an earlier end is tidied up. The caller holds the
+    folder.
     """
-    with only_writer(folder):
-        stored = read_stored(folder)
-        before = stored.run.schedule.steps
-        if steps != before:
-            check_exact(folder, stored, steps)
-            if not goes_on_from_end(stored.run.schedule, shared):
-                withdraw_end(folder, stored)
-            write_prolonged(folder, stored, steps)
-            stored = read_stored(folder)
-        schedule = stored.run.schedule
-        for earlier in stored.content.get("earlier_steps", []):
-            if isinstance(schedule, SemiBatchSchedule):
-                break  # it has a snapshot after every deployment
-            if not passes(schedule, earlier, schedule.snapshot_every):
-                remove_files([snapshot_path(folder, earlier)])
-        return stored
+    if steps != folder.run.schedule.steps:
+        check_exact(folder, steps)
+        if not goes_on_from_end(folder.run.schedule, shared):
+            withdraw_end(folder)
+        folder = write_prolonged(folder, steps)
+    schedule = folder.run.schedule
+    for earlier in folder.content.get("earlier_steps", []):
+        if isinstance(schedule, SemiBatchSchedule):
+            break  # it has a snapshot after every deployment
+        if not passes(schedule, earlier, schedule.snapshot_every):
+            remove_files([snapshot_path(folder.path, earlier)])
+    return folder
 
 
-def check_exact(folder: Path, stored: StoredRun, steps: int) -> None:
-    run = stored.run
+def check_exact(folder: RunFolder, steps: int) -> None:
+    """Refuse where the run would not be the one that had these steps from the start."""
+    run, path = folder.run, folder.path
     if steps < run.schedule.steps:
         raise ValueError(
-            f"{folder} is a run of {run.schedule.steps} steps; --steps is {steps}, and must be more"
+            f"{path} is a run of {run.schedule.steps} steps; --steps is {steps}, and must be more"
         )
-    if stored.content["format"] != FORMATS[-1]:
+    if folder.content["format"] != FORMATS[-1]:
         raise ValueError(
-            f"{folder} was written by an older version (format {stored.content['format']}), whose "
+            f"{path} was written by an older version (format {folder.content['format']}), whose "
             "runs cannot be prolonged; train a new one"
         )
     if rate_falls(run):
         raise ValueError(
-            f"{folder}: the learning rate of {run.algorithm} falls to 0 over its "
+            f"{path}: the learning rate of {run.algorithm} falls to 0 over its "
             f"{run.schedule.steps} steps (rate_decay {getattr(run.config, 'rate_decay', '')}), so "
             f"a run of {steps} would have been another from the start; train a new one"
         )
-    run_from_json(with_steps(stored.content["run"], steps), FORMATS[-1])
+    run_from_json(with_steps(folder.content["run"], steps), FORMATS[-1])
 
 
 def rate_falls(run: Run) -> bool:
@@ -97,39 +92,41 @@ def goes_on_from_end(schedule: Schedule, shared: bool) -> bool:
     return not shared and passes(schedule, schedule.steps, schedule.evaluate_every)
 
 
-def withdraw_end(folder: Path, stored: StoredRun) -> None:
+def withdraw_end(folder: RunFolder) -> None:
     """Remove the checkpoint of the end, if there is another to go on from. What is left is the
     same run, stopped a little before it was done.
     """
-    expected = Expected(stored.mark, run_checksums(folder), earlier_checksums(folder))
     ends, whole = [], False
-    for path in manifests_in(folder / "checkpoints"):
+    for path in manifests_in(folder.path / "checkpoints"):
         try:
-            if read_manifest(path).facts.get("step") == stored.run.schedule.steps:
+            if read_manifest(path).facts.get("step") == folder.run.schedule.steps:
                 ends.append(path)
                 continue
-            read_checkpoint(path, expected, replay_folder(folder), without_lost_rows=False)
+            rows = replay_folder(folder.path)
+            read_checkpoint(path, folder.identity, rows, without_lost_rows=False)
             whole = True
         except DamagedCheckpoint:
             continue  # nobody goes on from it
     if ends and not whole:
         raise DamagedCheckpoint(
-            f"{folder}: a longer run would not be evaluated where this one ends, so it must go on "
-            "from the checkpoint before its end, and there is no whole one. Nothing was changed."
+            f"{folder.path}: a longer run would not be evaluated where this one ends, so it must "
+            "go on from the checkpoint before its end, and there is no whole one. Nothing was "
+            "changed."
         )
     for path in ends:
         remove_files([path, path.with_suffix(".safetensors")])
 
 
-def write_prolonged(folder: Path, stored: StoredRun, steps: int) -> None:
+def write_prolonged(folder: RunFolder, steps: int) -> RunFolder:
     """All else that `run.json` says stays as it was stored."""
-    content = stored.content
+    content = folder.content
     fields = with_steps(content["run"], steps)
-    earlier = [*content.get("earlier_steps", []), stored.run.schedule.steps]
     prolonged = {
         **content,
         "identity": identity_of(fields),
         "run": fields,
-        "earlier_steps": earlier,
+        "earlier_steps": [*content.get("earlier_steps", []), folder.run.schedule.steps],
     }
-    write_atomically(folder / "run.json", (to_json(prolonged, indent=2) + "\n").encode())
+    write_content(folder.path, prolonged)
+    run = run_from_json(fields, content["format"])
+    return replace(folder, run=run, content=prolonged)

@@ -24,51 +24,51 @@ from prudent.files import (
     write_atomically,
 )
 from prudent.runs.checkpoint import OPTIMISER, DamagedCheckpoint, fill, named_leaves
+from prudent.runs.folder import RunFolder
 from prudent.runs.manifest import LARGEST_ARRAYS
-from prudent.runs.record import lasting_mark
 
 
 def snapshot_path(folder: Path, step: int) -> Path:
     return folder / "snapshots" / f"step-{step:09d}.safetensors"
 
 
-def save_snapshot(folder: Path, step: int, state: Any) -> None:
-    make_folder(folder / "snapshots")
+def save_snapshot(folder: RunFolder, step: int, state: Any) -> None:
+    make_folder(folder.path / "snapshots")
     arrays = {n: np.asarray(a, order="C") for n, a in named_leaves(state).items()}
     kept = {name: array for name, array in arrays.items() if OPTIMISER not in name}
-    entry = to_json(described(folder, step, kept))
-    write_atomically(snapshot_path(folder, step), save(kept, metadata={"snapshot": entry}))
+    entry = to_json(metadata(folder, step, kept))
+    write_atomically(snapshot_path(folder.path, step), save(kept, metadata={"snapshot": entry}))
 
 
-def described(folder: Path, step: int, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def metadata(folder: RunFolder, step: int, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """What a sound snapshot of this step says of itself."""
-    about = {"run": lasting_mark(folder), "step": step}
+    about = {"run": folder.lasting_id, "step": step}
     return {**about, "checksum": checksum(canonical_json(about) + save(dict(arrays)))}
 
 
-def read_snapshot(folder: Path, step: int, template: Any) -> Any:
+def read_snapshot(folder: RunFolder, step: int, template: Any) -> Any:
     """The state of the template's form; without its optimisers, whose numbers are 0."""
-    path = snapshot_path(folder, step)
+    path = snapshot_path(folder.path, step)
     try:
         content = read_regular(path, LARGEST_ARRAYS)
         arrays = dict(load(content))
-        entry = metadata_of(content)
+        entry = stored_metadata(content)
     except FileNotFoundError:
         kept = sorted(int(p.stem.split("-")[1]) for p in path.parent.glob("step-*.safetensors"))
         raise ValueError(
-            f"{folder}: no snapshot at step {step}; there is: {kept or 'none'}"
+            f"{folder.path}: no snapshot at step {step}; there is: {kept or 'none'}"
         ) from None
     except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
         raise DamagedCheckpoint(f"{path} was cut short or altered ({error})") from None
     if entry is not None:
-        check_entry(path, entry.get("snapshot"), described(folder, step, arrays))
+        check_entry(path, entry.get("snapshot"), metadata(folder, step, arrays))
     try:
         return fill(template, arrays, prefix="", strict=False)
     except DamagedCheckpoint as damage:
         raise DamagedCheckpoint(f"{path}: {damage}") from None
 
 
-def metadata_of(content: bytes) -> dict[str, str] | None:
+def stored_metadata(content: bytes) -> dict[str, str] | None:
     """Of a safetensors file; its own reader keeps this to itself."""
     header = content[8 : 8 + int.from_bytes(content[:8], "little")]
     found: dict[str, str] | None = json.loads(header).get("__metadata__")

@@ -106,3 +106,15 @@ def settled(schedule: SemiBatchSchedule, preset: OffPolicySchedule) -> SemiBatch
     ratio = min(preset.updates_per_step, preset.updates_cap or preset.updates_per_step)
     updates = max(1, round(ratio * schedule.steps_per_deployment))
     return replace(schedule, updates_per_deployment=updates)
+
+
+def with_steps(schedule: Schedule, steps: int) -> Schedule:
+    if not isinstance(schedule, SemiBatchSchedule):
+        return replace(schedule, steps=steps)
+    return replace(schedule, deployments=deployments_in(steps, schedule.steps_per_deployment))
+
+
+def deployments_in(steps: int, each: int) -> int:
+    if steps % each:
+        raise ValueError(f"--steps is {steps}; deployments of {each} steps need a multiple")
+    return steps // each

@@ -306,22 +306,18 @@ def is_same_environment(first: Any, second: Any) -> bool:
     return first is second or innermost(first) is innermost(second)
 
 
-def probe(task: Task, steps: int = 2) -> None:
-    """Take a few steps in a throw-away environment, so that a missing cost, a wrong shape or a NaN
-    is found before any training.
+def probe(environment: AdaptedEnv, steps: int = 2) -> None:
+    """Take a few steps, so that a missing cost, a wrong shape or a NaN is found before any
+    training. Whoever trains begins with a reset.
     """
-    environment = open_environment(task)
-    try:
-        observation = environment.reset(seed=0)
-        for _ in range(steps):
-            _check_finite(environment, observation)
-            outcome = environment.step(np.zeros(environment.action_size))
-            _check_finite(environment, [outcome.reward, outcome.cost])
-            observation = outcome.observation
-            if outcome.terminated or outcome.truncated:
-                break
-    finally:
-        environment.close()
+    observation = environment.reset(seed=0)
+    for _ in range(steps):
+        _check_finite(environment, observation)
+        outcome = environment.step(np.zeros(environment.action_size))
+        _check_finite(environment, [outcome.reward, outcome.cost])
+        observation = outcome.observation
+        if outcome.terminated or outcome.truncated:
+            break
 
 
 def _check_finite(environment: AdaptedEnv, values: Any) -> None:

@@ -11,23 +11,20 @@ from gymnasium.vector import VectorEnv
 
 from prudent.pieces.types import Algorithm, PolicyNetwork, Rollout, Spec
 from prudent.policies.exported import ACTIVATIONS
-from prudent.runs.checkpoint import Checkpoint
 from prudent.settings.schedules import OnPolicySchedule
-from prudent.tasks.adapter import open_environment
+from prudent.tasks.episodes import episode_seed
 from prudent.tasks.task import check_step_cost
 from prudent.tasks.vector import InTurn, open_vector
-from prudent.training.evaluate import episode_seed
-from prudent.training.guards import all_finite, check_finite, state_arrays
-from prudent.training.learner import Learner, build_for, compiled, make_spec
+from prudent.training.learner import Learner, compiled
 from prudent.training.normaliser import RunningScale
 from prudent.training.session import (
-    Place,
+    Prepared,
     Session,
-    closed_on_failure,
+    all_finite,
+    check_finite,
     find_checkpoint,
     open_session,
-    session_facts,
-    write_checkpoint,
+    save_session,
 )
 
 
@@ -58,32 +55,20 @@ class EpochCollector:
     recent_costs: list[float] = field(default_factory=list)  # of finished episodes
     work_unit: str = field(default="steps", init=False)
 
-    def close(self) -> None:
-        self.environments.close()
-
 
 OnPolicySession = Session[EpochCollector]
 
 
-def open_on_policy(place: Place) -> OnPolicySession:
+def open_on_policy(prepared: Prepared) -> OnPolicySession:
     """A session at the beginning, or where the folder's newest checkpoint left off."""
-    schedule = place.run.schedule
+    parts, schedule = prepared.parts, prepared.run.schedule
+    task, spec = parts.task, parts.spec
     assert isinstance(schedule, OnPolicySchedule)
-    environments = open_vector(place.task, schedule.environments, schedule.asynchronous)
-    with closed_on_failure(environments):
-        return _opened(place, schedule, environments)
-
-
-def _opened(
-    place: Place, schedule: OnPolicySchedule, environments: VectorEnv[Any, Any, Any]
-) -> OnPolicySession:
-    run = place.run
-    # The one environment there is stands still between two epochs, and can be evaluated in.
-    shared = environments.environments if isinstance(environments, InTurn) else []
-    spare = shared[0] if place.task.shared else open_environment(place.task)
-    spec = make_spec(spare, run.critic_budget())
-    learner = compile_for_epochs(build_for(run, spec), spec, schedule, run.seed)
-    found = find_checkpoint(place)
+    if task.shared:  # then the one environment stands still between two epochs
+        parts.environment.close()
+    environments = open_vector(task, schedule.environments, schedule.asynchronous)
+    prepared.closing.callback(environments.close)
+    found = find_checkpoint(prepared)
     facts = found.facts if found else {}
     collector = EpochCollector(
         schedule=schedule,
@@ -93,9 +78,11 @@ def _opened(
         episodes_begun=facts.get("episodes_begun", 0),
         recent_costs=facts.get("recent_costs", []),
     )
-    session = open_session(place, learner, collector, found)
+    session = open_session(prepared, collector, found)
+    shared = environments.environments[0] if isinstance(environments, InTurn) else None
+    spare = shared if task.shared and shared else parts.environment
     session.evaluation_environments.append(spare)
-    arrays = found.arrays if found else place.initial
+    arrays = found.arrays if found else parts.initial
     for name, scale in collector.scales._asdict().items():
         if f"scale/{name}" in arrays:
             scale.from_array(arrays[f"scale/{name}"])
@@ -104,15 +91,11 @@ def _opened(
 
 def save(session: OnPolicySession) -> None:
     """Checkpoint everything that changes; only between two epochs."""
-    collector, arrays = session.collector, state_arrays(session)
-    for name, scale in collector.scales._asdict().items():
-        arrays[f"scale/{name}"] = scale.to_array()
-    facts = {
-        **session_facts(session),
-        "episodes_begun": collector.episodes_begun,
-        "recent_costs": collector.recent_costs,
-    }
-    write_checkpoint(session, session.step, Checkpoint(arrays, facts))
+    collector = session.collector
+    scales = collector.scales._asdict().items()
+    arrays = {f"scale/{name}": scale.to_array() for name, scale in scales}
+    facts = {"episodes_begun": collector.episodes_begun, "recent_costs": collector.recent_costs}
+    save_session(session, session.step, arrays, facts)
 
 
 def epoch_length(schedule: OnPolicySchedule, step: int) -> int:

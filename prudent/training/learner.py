@@ -41,6 +41,7 @@ class Learner(NamedTuple):
     `moment` is a number no other call of `update` in the run has.
     """
 
+    algorithm: Algorithm
     init: Callable[[], Any]
     act: Callable[..., jax.Array]  # state, observation, step -> unit action
     act_greedily: Callable[..., jax.Array]  # state, observations [N, obs] -> [N, act]
@@ -145,6 +146,7 @@ def compiled(algorithm: Algorithm, seed: int, read: Callable[[Any], Any], exampl
     metrics = jax.eval_shape(learn, state, example, key_update, COUNT)[1]
     check_metrics(metrics)
     return Learner(
+        algorithm=algorithm,
         init=lambda: jax.jit(algorithm.init)(key_init),
         act=lambda state, observation, step: act(state, observation, key_act, step),
         act_greedily=jax.jit(algorithm.act_greedily),

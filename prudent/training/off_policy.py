@@ -6,7 +6,6 @@ which a checkpoint covers.
 """
 
 import math
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,20 +14,17 @@ from prudent.pieces.types import Finished
 from prudent.runs.snapshot import save_snapshot
 from prudent.settings.schedules import OffPolicySchedule, SemiBatchSchedule
 from prudent.tasks.task import check_step_cost
-from prudent.training.guards import check_finite, check_metrics
-from prudent.training.learner import Rows
-from prudent.training.progress import evaluate_and_record
-from prudent.training.replay import Discounts
-from prudent.training.replay_collector import (
+from prudent.training.collecting import (
     Episode,
     OffPolicySession,
-    Warmup,
     begin_again,
     open_off_policy,
     save,
 )
-from prudent.training.running import run_session
-from prudent.training.session import Place, conclusion
+from prudent.training.evaluation import evaluate_and_record
+from prudent.training.learner import Rows
+from prudent.training.replay import Discounts
+from prudent.training.session import Prepared, check_finite, check_metrics, run_session
 
 
 def updates_due(schedule: OffPolicySchedule, step: int, updates_this_epoch: int) -> bool:
@@ -68,18 +64,16 @@ def call_sizes(schedule: OffPolicySchedule, updates: int) -> list[int]:
     return sizes
 
 
-def train(place: Place, warmup: Warmup) -> dict[str, Any]:
-    schedule = place.run.schedule
+def train(prepared: Prepared) -> dict[str, Any]:
+    schedule = prepared.run.schedule
     assert isinstance(schedule, OffPolicySchedule)
-    return run_session(
-        place, partial(open_off_policy, place, warmup), run_to_end, schedule.warmup_steps
-    )
+    return run_session(open_off_policy(prepared), run_to_end, schedule.warmup_steps)
 
 
-def run_to_end(session: OffPolicySession) -> dict[str, Any]:
+def run_to_end(session: OffPolicySession) -> None:
     schedule = session.collector.schedule
     if session.step == schedule.steps:
-        session.reporter.say(f"{session.folder}: all {schedule.steps} steps are done already")
+        session.reporter.say(f"{session.folder.path}: all {schedule.steps} steps are done already")
     if session.step == 0 and not session.last_line:  # the warm-up came as logged transitions
         evaluate_and_record(session)
         if session.task.shared:
@@ -100,7 +94,6 @@ def run_to_end(session: OffPolicySession) -> dict[str, Any]:
         if (session.stop_requested or session.halted) and not ends:
             save(session)
             break
-    return conclusion(session)
 
 
 def evaluation_due(session: OffPolicySession) -> bool:
@@ -156,8 +149,8 @@ def collect_step(session: OffPolicySession) -> bool:
 def choose_action(session: OffPolicySession) -> np.ndarray:
     collector = session.collector
     observation = collector.episode.observation
-    if session.step < 0 and collector.warmup.policy is not None:
-        action = collector.environment.to_unit(collector.warmup.policy(observation))
+    if session.step < 0 and collector.first_steps is not None:
+        action = collector.environment.to_unit(collector.first_steps(observation))
         return np.clip(action, -1.0, 1.0).astype(np.float32)
     time = session.step + collector.schedule.warmup_steps
     return np.asarray(session.learner.act(session.state, observation.astype(np.float32), time))

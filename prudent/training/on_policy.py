@@ -4,28 +4,25 @@ Every epoch starts its episodes anew and its noise from (seed, epoch), so that a
 end of an epoch holds all that the next one needs, and a resumed run equals an uninterrupted one.
 """
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from prudent.runs.snapshot import save_snapshot
 from prudent.training.epoch_collector import OnPolicySession, collect, open_on_policy, save
-from prudent.training.guards import check_metrics
+from prudent.training.evaluation import evaluate_and_record
 from prudent.training.normaliser import with_scale
-from prudent.training.progress import evaluate_and_record
-from prudent.training.running import run_session
-from prudent.training.session import Place, conclusion
+from prudent.training.session import Prepared, check_metrics, run_session
 
 
-def train(place: Place) -> dict[str, Any]:
-    return run_session(place, partial(open_on_policy, place), run_to_end)
+def train(prepared: Prepared) -> dict[str, Any]:
+    return run_session(open_on_policy(prepared), run_to_end)
 
 
-def run_to_end(session: OnPolicySession) -> dict[str, Any]:
+def run_to_end(session: OnPolicySession) -> None:
     schedule = session.collector.schedule
     if session.step == schedule.steps:
-        session.reporter.say(f"{session.folder}: all {schedule.steps} steps are done already")
+        session.reporter.say(f"{session.folder.path}: all {schedule.steps} steps are done already")
     if session.step == 0 and not session.last_line:
         evaluate_and_record(session)
         save(session)
@@ -47,7 +44,6 @@ def run_to_end(session: OnPolicySession) -> dict[str, Any]:
         session.reporter.advance(step)
         if stops:
             break
-    return conclusion(session)
 
 
 def take_epoch(session: OnPolicySession) -> None:

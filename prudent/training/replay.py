@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from prudent.pieces.types import row_width
+from prudent.runs.checkpoint import DamagedCheckpoint, Found
 from prudent.tasks.adapter import Outcome
 
 
@@ -59,6 +60,26 @@ class Replay:
     def write(self, start: int, rows: np.ndarray) -> None:
         """Put rows back at their absolute index, as `read` gave them."""
         self.rows[np.arange(start, start + len(rows)) % self.capacity] = rows
+
+    def restore(self, found: Found) -> None:
+        """Hold the rows that a checkpoint has.
+
+        Where some are lost the others close up, so that no hole is ever drawn from. They are
+        counted on from the newest that ever was, so that no segment on disk is mistaken for one of
+        theirs.
+        """
+        first = max(found.first, found.added - self.capacity)
+        for segment in found.segments:
+            if segment.rows.shape[1:] != self.rows.shape[1:]:
+                raise DamagedCheckpoint(
+                    f"the replay's rows have {segment.rows.shape[1]} numbers, not the "
+                    f"{self.rows.shape[1]} of this run's environment"
+                )
+        self.origin, self.added = (found.added,) * 2 if found.lost else (first, first)
+        for segment in found.segments:
+            rows = segment.rows[max(0, first - segment.start) :]
+            self.write(self.added, rows)
+            self.added += len(rows)
 
     def draw(self, generator: np.random.Generator, updates: int, batch: int) -> np.ndarray:
         """Places of rows, [updates, batch], uniform and without repetition inside a batch."""

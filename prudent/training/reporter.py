@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -168,3 +169,13 @@ def wandb(folder: Path) -> Sink:
 
 SINKS: dict[str, Callable[[Path], Sink]] = {"tensorboard": tensorboard, "wandb": wandb}
 PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb"}
+
+
+def check_log(names: Sequence[str]) -> None:
+    for name in names:
+        if name not in SINKS:
+            raise ValueError(
+                f"log: no place {name!r} to send progress to; there is: {', '.join(SINKS)}"
+            )
+        if find_spec(PACKAGES[name]) is None:
+            raise ValueError(f"--log {name} needs an extra: pip install 'prudent[{name}]'")

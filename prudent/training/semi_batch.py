@@ -7,7 +7,6 @@ metrics of the updates that followed it. Snapshots are the policies that those u
 of which the next deployment deploys.
 """
 
-from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -16,22 +15,15 @@ import numpy as np
 from prudent.runs.snapshot import save_snapshot
 from prudent.settings.schedules import SemiBatchSchedule
 from prudent.statistics import violations
-from prudent.training.evaluate import Episodes
+from prudent.tasks.episodes import Episodes
+from prudent.training.collecting import Episode, OffPolicySession, open_off_policy, save
+from prudent.training.evaluation import write_line
 from prudent.training.off_policy import call_sizes, collect_step, finish_episode, learn
-from prudent.training.progress import write_line
-from prudent.training.replay_collector import (
-    Episode,
-    OffPolicySession,
-    Warmup,
-    open_off_policy,
-    save,
-)
-from prudent.training.running import run_session
-from prudent.training.session import Place, conclusion
+from prudent.training.session import Prepared, run_session
 
 
-def train(place: Place) -> dict[str, Any]:
-    return run_session(place, partial(open_off_policy, place, Warmup()), run_to_end)
+def train(prepared: Prepared) -> dict[str, Any]:
+    return run_session(open_off_policy(prepared), run_to_end)
 
 
 def schedule_of(session: OffPolicySession) -> SemiBatchSchedule:
@@ -40,10 +32,10 @@ def schedule_of(session: OffPolicySession) -> SemiBatchSchedule:
     return schedule
 
 
-def run_to_end(session: OffPolicySession) -> dict[str, Any]:
+def run_to_end(session: OffPolicySession) -> None:
     schedule, collector = schedule_of(session), session.collector
     if session.step == schedule.steps and not collector.block_steps:
-        session.reporter.say(f"{session.folder}: all {schedule.deployments} deployments are done")
+        session.reporter.say(f"{session.folder.path}: {schedule.deployments} deployments are done")
     if learns_first(session):
         learn_offline(session)
     while not session.halted and not session.stop_requested:
@@ -58,7 +50,6 @@ def run_to_end(session: OffPolicySession) -> dict[str, Any]:
         save_here(session)
         if collector.block_steps:
             raise KeyboardInterrupt
-    return conclusion(session)
 
 
 def learns_first(session: OffPolicySession) -> bool:

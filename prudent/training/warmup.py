@@ -1,4 +1,5 @@
-"""First experience that is safer than an untrained policy: a policy of the user's, or a log.
+"""What a run begins with instead of an untrained policy: a policy of the user's or a log for its
+first steps, another run's policy for its own.
 
 A log is a mapping (or an .npz file) of arrays with one row per transition: `observation`, `action`
 (in the environment's units), `reward`, `cost`, `next_observation`, and `terminated` (or the two
@@ -12,26 +13,36 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
 
-from prudent.runs.initial import mark_of_rows
+from prudent.runs.checkpoint import load_newest, named_leaves
+from prudent.runs.folder import log_name, read_run
 from prudent.settings.run import Run
 from prudent.settings.schedules import OffPolicySchedule, OnPolicySchedule, SemiBatchSchedule
 from prudent.tasks.adapter import AdaptedEnv, described
 from prudent.tasks.task import check_step_cost
-from prudent.training.replay_collector import Warmup
+from prudent.training.learner import Learner
+
+PARAMS, OLD_PARAMS = "policy/params/", "old_policy/"  # the second where CVPO remembers the first
+POLICY = (PARAMS, f"learner/{PARAMS}")  # the second where observations are brought to scale
+ACTING = (*POLICY, "scaling/")
+NORMALISER = "scale/observation"  # an on-policy run's running statistics
 
 
 class WarmRun(NamedTuple):
     run: Run  # its settings say where the first experience comes from
-    warmup: Warmup
+    first_steps: Callable[[np.ndarray], Any] | None = None  # a policy for the warm-up
     rows: np.ndarray | None = None  # logged transitions, packed for the replay
 
 
 def with_warmup(run: Run, source: Any, environment: AdaptedEnv) -> WarmRun:
     schedule = run.schedule
     if source is None:
-        return WarmRun(run, Warmup())
+        return WarmRun(run)
     if isinstance(schedule, OnPolicySchedule):
         raise ValueError(f"warmup: {run.algorithm} learns only from what its own policy does")
     if isinstance(source, str | Path):
@@ -46,12 +57,12 @@ def with_warmup(run: Run, source: Any, environment: AdaptedEnv) -> WarmRun:
             )
         if isinstance(schedule, OffPolicySchedule):
             schedule = replace(schedule, warmup_steps=0)
-        run = replace(run, warmup=mark_of_rows(rows), schedule=schedule)
-        return WarmRun(run, Warmup(), rows)
+        run = replace(run, warmup=log_name(rows), schedule=schedule)
+        return WarmRun(run, rows=rows)
     if callable(source) and isinstance(schedule, SemiBatchSchedule):
         raise ValueError("warmup: deployments begin with a log; let the policy write one first")
     if callable(source):
-        return WarmRun(replace(run, warmup="policy"), Warmup(policy=checked(source, environment)))
+        return WarmRun(replace(run, warmup="policy"), checked(source, environment))
     raise ValueError(
         f"warmup: a policy (observation -> action), a mapping of arrays or an .npz file is needed, "
         f"not {type(source).__name__}"
@@ -184,3 +195,58 @@ def refuse_rows(complaint: str, wrong: np.ndarray, array: np.ndarray) -> None:
     if wrong.any():
         row, column = np.argwhere(wrong)[0].tolist()
         raise ValueError(f"warmup: {complaint} (first in row {row}: {array[row, column]:g})")
+
+
+def policy_of_run(folder: Path) -> dict[str, np.ndarray]:
+    """The arrays with which another run's newest policy acts."""
+    found = load_newest(folder, read_run(folder).identity, print, with_replay=False)
+    if found is None:
+        raise ValueError(f"init_from: {folder} has no checkpoint yet")
+    state = {name.removeprefix("state/"): array for name, array in found.arrays.items()}
+    if not any(name.startswith(POLICY) for name in state):
+        raise ValueError(
+            f"init_from: {folder} keeps its policy under no name known here (policy.params)"
+        )
+    return {n: a for n, a in state.items() if n.startswith(ACTING) or n == NORMALISER}
+
+
+def check_initial(learner: Learner, initial: Mapping[str, np.ndarray]) -> None:
+    """That the run can begin, and with the policy handed in, before anything is written."""
+    state = jax.eval_shape(learner.init)
+    check_leaves(state)
+    with_initial_policy(state, initial)
+
+
+def check_leaves(state: Any) -> None:
+    """That what is saved of a state can be read again."""
+    for name, leaf in named_leaves(state).items():
+        try:
+            found = load(save({name: np.zeros(1, leaf.dtype)}))[name].dtype
+        except (SafetensorError, KeyError, TypeError):
+            found = None
+        if found != leaf.dtype:
+            raise ValueError(
+                f"checkpoints cannot keep the state's {name} ({leaf.dtype}) by this name and type; "
+                "float32 will do, and for a random key its numbers (jax.random.key_data)"
+            )
+
+
+def with_initial_policy(state: Any, initial: Mapping[str, np.ndarray]) -> Any:
+    """The learner's first state with the policy it was given, if any."""
+    given = {name: a for name, a in initial.items() if name.startswith(ACTING)}
+    if not given:
+        return state
+    leaves = named_leaves(state)
+    wanted = {name: leaf for name, leaf in leaves.items() if name.startswith(ACTING)}
+    shapes = {n: (x.shape, str(x.dtype)) for n, x in wanted.items()}
+    found = {n: (a.shape, str(a.dtype)) for n, a in given.items()}
+    if shapes != found:
+        different = sorted(n for n in {*shapes, *found} if shapes.get(n) != found.get(n))
+        raise ValueError(
+            "init_from: that run's policy has another form than this one's (they differ in "
+            f"{', '.join(different[:3])}{' and more' if len(different) > 3 else ''}); it needs the "
+            "same kind of policy, hidden layers, observations and actions"
+        )
+    given |= {n.replace(PARAMS, OLD_PARAMS): array for n, array in given.items()}
+    merged = [jnp.asarray(given[name]) if name in given else leaf for name, leaf in leaves.items()]
+    return jax.tree.unflatten(jax.tree.structure(state), merged)

@@ -10,8 +10,7 @@ from support import place, settings
 from prudent.algorithms import ALGORITHMS
 from prudent.algorithms.resolve import make_run, with_values
 from prudent.policies.policy import load_policy
-from prudent.runs.record import write_run
-from prudent.runs.stored import read_stored
+from prudent.runs.folder import read_run, write_run
 from prudent.settings.checks import fitting
 from prudent.settings.schedules import OnPolicySchedule
 from prudent.tasks.adapter import open_environment
@@ -52,7 +51,7 @@ def solve(task, algorithm, folder, **values):
     environment = open_environment(task)
     write_run(folder, run, {"spec": make_spec(environment, run.critic_budget())._asdict()})
     last = train(here)
-    return load_policy(folder, read_stored(folder), None), last
+    return load_policy(folder, read_run(folder), None), last
 
 
 def first_action(policy, size):

@@ -14,8 +14,7 @@ from prudent.algorithms.cvpo import CVPOConfig
 from prudent.algorithms.sac_pid import SACPIDConfig
 from prudent.algorithms.wcsac import WCSACConfig
 from prudent.policies.policy import load_policy
-from prudent.runs.record import write_run
-from prudent.runs.stored import read_stored
+from prudent.runs.folder import read_run, write_run
 from prudent.settings.checks import fitting
 from prudent.tasks.adapter import open_environment
 from prudent.tasks.orbit import BUDGET, best_return
@@ -62,7 +61,7 @@ def solve(task, algorithm, folder, steps, **values):
     environment = open_environment(task)
     write_run(folder, run, {"spec": make_spec(environment, run.critic_budget())._asdict()})
     last = train_quietly(run, task, folder)
-    return load_policy(folder, read_stored(folder), None), last
+    return load_policy(folder, read_run(folder), None), last
 
 
 def first_action(policy, size):

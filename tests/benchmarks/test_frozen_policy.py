@@ -46,7 +46,7 @@ def test_critics_of_a_policy_that_stays_come_to_know_its_cost(script, tmp_path):
 
 def test_episodes_of_its_own_are_rows_like_the_replays(script, tmp_path):
     folder = run_of(tmp_path / "run", calibration="none")
-    stored = script.read_stored(folder)
+    stored = script.read_run(folder)
     environments = script.open_several(script.task_of(stored.run, Coins), 1)
 
     def act(observations, time):

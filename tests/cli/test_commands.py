@@ -6,14 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from prudent.runs.record import run_checksums
 from support import small_run
 from varied import HORIZON, Calls, Varied, off_policy_learner, varied
 
 import prudent
 from prudent import api
 from prudent.cli import main as cli
-from prudent.runs.record import Lines, run_checksums
-from prudent.runs.stored import StoredRun, read_stored
+from prudent.runs.folder import RunFolder, read_run
+from prudent.runs.lines import Lines
 from prudent.training import replay_collector
 from prudent.training.reporter import Reporter
 
@@ -116,7 +117,7 @@ def test_evaluate_and_export_take_the_snapshot_that_is_named(monkeypatch):
         raise Enough
 
     monkeypatch.setattr(api, "load", load)
-    monkeypatch.setattr(api, "read_stored", lambda folder: StoredRun(None, "", {}))
+    monkeypatch.setattr(api, "read_run", lambda folder: RunFolder(None, "", {}))
     monkeypatch.setattr(api, "task_of", lambda *_: None)
     for call in (lambda: prudent.evaluate("run", step=5), lambda: api.export("run", "f", step=6)):
         with pytest.raises(Enough):
@@ -197,7 +198,7 @@ def test_what_run_json_says(folder):
     assert record["spec"]["cost_budget"] == 4.0  # discounted, as the critic sees it
     assert record["deterministic_reset"] is False
     assert (record["run"]["seed"], record["run"]["discounted"]) == (2, True)
-    run, mark, _ = read_stored(folder)
+    run, mark, _ = read_run(folder)
     assert (run.seed, run.horizon, run.schedule.steps) == (2, HORIZON, 8)
     assert mark == f"{record['identity']}-seed-2"
     assert record["identity"] == run.identity() == replace(run, seed=5).identity()
@@ -219,7 +220,7 @@ def test_an_altered_record_is_refused(folder):
     record["run"]["budget"] = 40.0
     path.write_text(json.dumps(record))
     with pytest.raises(ValueError, match="was altered: its settings do not have the identity"):
-        read_stored(folder)
+        read_run(folder)
     after = run_checksums(folder)
     assert after["spec"] == before["spec"]
     assert after["settings"] != before["settings"]

@@ -29,10 +29,10 @@ from prudent.experiments.command import (
 from prudent.experiments.existing import existing_runs, folder_for, state_of
 from prudent.experiments.grid import Grid, Problem, Variant, expand, nameless, over, select
 from prudent.experiments.speed import hours_left, measured_speeds, speed_of
-from prudent.files import only_writer
 from prudent.report.pack import pack
+from prudent.runs.folder import read_run
+from prudent.runs.lock import only_writer
 from prudent.runs.prolong import prolong
-from prudent.runs.stored import read_stored
 from prudent.settings.checks import field_names
 from prudent.settings.run import identity_of
 
@@ -511,7 +511,7 @@ def test_a_run_that_another_process_writes_is_left_to_it(half, tmp_path):
     with only_writer(folder):
         ended = engines.run_locally(jobs(tmp_path, 1), 1, tmp_path / "notes", lambda _: None)
     assert [standing.stage for standing in ended.standings] == ["elsewhere"]
-    assert state_of(folder, read_stored(folder).run).step == 20
+    assert state_of(folder, read_run(folder).run).step == 20
 
 
 def test_exit_codes_and_processes_at_once(tmp_path, monkeypatch):

@@ -21,7 +21,7 @@ import prudent
 from prudent.experiments import clusters, on_ray
 from prudent.experiments.engines import Job, Progress, write_job
 from prudent.experiments.existing import existing_runs, folder_for
-from prudent.files import only_writer
+from prudent.runs.lock import only_writer
 
 # Ray's own warnings are none of ours.
 pytestmark = pytest.mark.filterwarnings("ignore")

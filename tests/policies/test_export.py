@@ -15,7 +15,7 @@ import prudent
 from prudent.algorithms.cvpo import CVPOConfig
 from prudent.policies.exported import DamagedPolicy, load_exported
 from prudent.policies.policy import Policy
-from prudent.runs.record import write_run
+from prudent.runs.folder import write_run
 from prudent.tasks import TASKS
 from prudent.tasks.adapter import open_environment
 from prudent.training.learner import make_spec

@@ -18,7 +18,7 @@ import prudent
 import prudent.api
 from prudent.policies import video
 from prudent.policies.video import VideoFailed, as_picture, check_video_path, record_video
-from prudent.runs.stored import StoredRun
+from prudent.runs.folder import RunFolder
 from prudent.settings.constraint import Constraint
 from prudent.tasks.task import Task
 
@@ -165,8 +165,8 @@ def evaluated(monkeypatch):
     task = Task("drawn", make, 1, Constraint(9.0, discounted=False), summary="")
     results = {"step": 5, "budget": 9.0, "evaluation": MEASURED}
     monkeypatch.setattr(prudent.api, "load", lambda folder, step: STILL)
-    stored = StoredRun(small_run(task), "mark", {})
-    monkeypatch.setattr(prudent.api, "read_stored", lambda folder: stored)
+    stored = RunFolder(small_run(task), "mark", {})
+    monkeypatch.setattr(prudent.api, "read_run", lambda folder: stored)
     monkeypatch.setattr(prudent.api, "task_of", lambda run, env, cost: task)
     monkeypatch.setattr(prudent.policies.policy, "evaluate_policy", lambda *_: results)
     return results

@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file
 
-from prudent.files import FolderInUse, checksum, only_writer
+from prudent.files import checksum
 from prudent.policies.exported import load_exported
+from prudent.runs.lock import FolderInUse, only_writer
 from prudent_bidding import arms, command, fit, world
 from prudent_bidding.dataset import HistoricalDataset
 from prudent_bidding.engines import make_engine

@@ -550,7 +550,7 @@ def test_an_advertisers_multiplier_answers_to_its_own_week(tmp_path, whole):
     made = make_plan("tiny", {**GIVEN, **given})
     (folder / "arms").mkdir()
     arms.learn_week(folder, made, "cal", 1)
-    found = arms.load_newest(folder / "arms" / "cal", arms.mark_of(made, "cal"), print)
+    found = arms.load_newest(folder / "arms" / "cal", arms.run_id(made, "cal"), print)
     days = protocol.metrics.read_days(whole / "data", 0)
     deficit = 10 * (days.roi * days.pay - days.gmv) / (days.roi * days.budget)
     table = read_table(whole / "data/week-0/advertisers.parquet", "advertisers")
@@ -581,7 +581,7 @@ def test_a_newcomer_does_not_inherit_a_multiplier(tmp_path, monkeypatch):
         wanted.append(multiplier)
     assert 5 < np.sum(tables[0]["adv"] != tables[1]["adv"]) < 37
     home = tmp_path / "run" / "arms" / "cal"
-    found = arms.load_newest(home, arms.mark_of(made, "cal"), print)
+    found = arms.load_newest(home, arms.run_id(made, "cal"), print)
     np.testing.assert_allclose(found.arrays["state/multiplier/multiplier"], wanted, rtol=1e-4)
 
 

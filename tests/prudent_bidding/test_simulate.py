@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from support import need_ray
 
-from prudent.files import FolderInUse, checksum, only_writer
+from prudent.files import checksum
+from prudent.runs.lock import FolderInUse, only_writer
 from prudent_bidding import policies, schema
 from prudent_bidding.command import main
 from prudent_bidding.engines import in_this_process, make_engine

@@ -11,10 +11,10 @@ from support import lines, timeless
 from test_cli import prudent_command
 
 import prudent
-from prudent.files import only_writer
 from prudent.runs.checkpoint import DamagedCheckpoint
+from prudent.runs.folder import read_run
+from prudent.runs.lock import only_writer
 from prudent.runs.prolong import prolong
-from prudent.runs.stored import read_stored
 
 STEPS = 60
 SMALL = {
@@ -79,8 +79,8 @@ def assert_same(folder: Path, whole: Path) -> None:
         del facts["progress_bytes"]  # numbers of the clock have various lengths
     assert ours["facts"] == theirs["facts"]
     assert (ours["run"], ours["settings"]) == (theirs["run"], theirs["settings"])
-    assert read_stored(folder).run == read_stored(whole).run
-    assert read_stored(folder).mark == read_stored(whole).mark
+    assert read_run(folder).run == read_run(whole).run
+    assert read_run(folder).mark == read_run(whole).mark
 
 
 # On every interval; no snapshot is due there; no evaluation either; nothing at all is.
@@ -90,7 +90,7 @@ def test_prolonging_equals_never_having_stopped(steps, runs, copy):
     result = prudent.resume(folder, steps=STEPS, quiet=True)
     assert result.folder == folder
     assert_same(folder, runs(STEPS))
-    assert read_stored(folder).content["earlier_steps"] == [steps]
+    assert read_run(folder).content["earlier_steps"] == [steps]
 
 
 def test_twice(runs, copy):
@@ -147,7 +147,7 @@ def test_killed_at_any_moment_of_the_change(steps, runs, copy, monkeypatch):
             except Killed:
                 done = False
         prudent.load(folder)
-        found.append(read_stored(folder).run.schedule.steps)
+        found.append(read_run(folder).run.schedule.steps)
         again = Path(shutil.copytree(folder, folder.with_name(f"again-{moment}")))
         prudent.resume(again, quiet=True)
         assert_same(again, runs(found[-1]))

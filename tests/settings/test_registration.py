@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from prudent.runs.initial import policy_of_run, with_initial_policy
 from prudent_td3.pump import PUMP
 from prudent_td3.td3_lag import TD3_LAG
 from test_cli import prudent_command, resolved
@@ -31,8 +32,7 @@ from prudent.cli.completion import candidates
 from prudent.cli.main import TrainOptions
 from prudent.experiments.command import SweepOptions
 from prudent.experiments.grid import Grid, expand
-from prudent.runs.initial import policy_of_run, with_initial_policy
-from prudent.runs.stored import read_stored
+from prudent.runs.folder import read_run
 from prudent.settings import registration
 from prudent.settings.checks import Positive
 from prudent.settings.configs import OffPolicyConfig
@@ -41,8 +41,8 @@ from prudent.settings.schedules import OnPolicySchedule
 from prudent.tasks import TASKS
 from prudent.tasks.adapter import UnsupportedEnvironment, open_environment
 from prudent.tasks.custom import find_task
+from prudent.tasks.episodes import accounting_of
 from prudent.tasks.task import check_task
-from prudent.training.evaluate import accounting_of
 
 ROOT = Path(prudent.__file__).parents[1]
 SMALL = {
@@ -405,7 +405,7 @@ def test_a_task_s_own_source_of_cost_is_left_alone(offer, tmp_path):
     assert len(prudent.evaluate(folder, episodes=2)["evaluation"]["costs"]) == 2
     about = prudent.export(folder, tmp_path / "policy").about
     assert about["cost"] == "what_it_takes"
-    accounting = accounting_of(read_stored(folder).run)
+    accounting = accounting_of(read_run(folder).run)
     assert task_of_exported(about, accounting, Where()).name == "pump"
     TASKS.forget("pump")
     with pytest.raises(ValueError, match=r"the policy's environment is pump, .* or install it as"):

@@ -6,7 +6,7 @@ import pytest
 from probes import DELAYED
 from support import lines, open_quietly, small_run, train_quietly
 
-from prudent.runs.stored import run_from_json
+from prudent.runs.folder import run_from_json
 from prudent.settings.run import identity_of, run_to_json
 from prudent.settings.schedules import OffPolicySchedule
 from prudent.training.off_policy import call_sizes, next_block, take_step, updates_due

@@ -28,8 +28,8 @@ from prudent.tasks.navigation.course import Objects
 from prudent.tasks.navigation.scene import _free_thing
 from prudent.tasks.task import Task
 from prudent.tasks.vector import open_vector
+from prudent.training.collecting import Episode
 from prudent.training.replay import Replay
-from prudent.training.replay_collector import Episode
 
 
 class Overwriting(gymnasium.Env):

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from prudent.training.replay_collector import Warmup
 from support import lines, place, small_run
 from varied import (
     BIAS,
@@ -30,13 +31,12 @@ from varied import (
 from prudent.algorithms import ALGORITHMS
 from prudent.algorithms.resolve import Settings, make_run
 from prudent.settings.schedules import OnPolicySchedule
+from prudent.tasks.episodes import EVALUATION_SEED
 from prudent.training import epoch_collector, off_policy, on_policy, replay_collector
+from prudent.training.collecting import open_off_policy
 from prudent.training.epoch_collector import collect, open_on_policy
-from prudent.training.evaluate import EVALUATION_SEED
-from prudent.training.guards import NonFinite
-from prudent.training.progress import evaluate_and_record
-from prudent.training.replay_collector import Warmup, open_off_policy
-from prudent.training.session import close_session
+from prudent.training.evaluation import evaluate_and_record
+from prudent.training.session import NonFinite, close_session
 
 STEPS, WARMUP = 60, 13  # the warm-up ends in the middle of an episode
 

@@ -23,10 +23,9 @@ from prudent.settings.constraint import Constraint
 from prudent.settings.schedules import OnPolicySchedule
 from prudent.tasks.adapter import open_environment
 from prudent.training.epoch_collector import collect, on_host, open_on_policy
-from prudent.training.guards import NonFinite
 from prudent.training.learner import make_spec
 from prudent.training.on_policy import train
-from prudent.training.session import close_session
+from prudent.training.session import NonFinite, close_session
 
 CONFIG = {"hidden": (8,), "passes": 2, "batch_size": 16}
 SCHEDULE = OnPolicySchedule(

@@ -13,7 +13,7 @@ from support import lines
 from test_resume import kill_after
 
 import prudent
-from prudent.runs.stored import read_stored
+from prudent.runs.folder import read_run
 
 SETTINGS = {
     "deployments": 3, "steps-per-deployment": 90, "updates-per-deployment": 75, "hidden": "8 8",
@@ -132,7 +132,7 @@ def test_more_deployments_make_the_run_that_had_them_from_the_start(whole, tmp_p
     prudent.resume(folder, steps=270, quiet=True)
     for name in FILES:
         assert lines(folder / name) == lines(whole / name)
-    assert read_stored(folder).run.schedule.deployments == 3
+    assert read_run(folder).run.schedule.deployments == 3
 
 
 def test_policies_of_all_deployments_can_be_loaded(whole):
@@ -184,4 +184,4 @@ def test_updates_follow_the_preset_unless_they_are_given(tmp_path):
     values = {k: v for k, v in VALUES.items() if k != "updates_per_deployment"}
     folder = tmp_path / "run"
     prudent.semi_batch("cal", task="orbit", out=folder, quiet=True, **{**values, "deployments": 1})
-    assert read_stored(folder).run.schedule.updates_per_deployment == 450
+    assert read_run(folder).run.schedule.updates_per_deployment == 450

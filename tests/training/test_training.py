@@ -24,11 +24,10 @@ from prudent.runs.checkpoint import DamagedCheckpoint
 from prudent.settings.constraint import Constraint
 from prudent.tasks.adapter import open_environment
 from prudent.tasks.task import Task
-from prudent.training.guards import NonFinite
+from prudent.training.evaluation import probably_infeasible
 from prudent.training.learner import Rows, compile_for_rows, make_spec
 from prudent.training.off_policy import take_step
-from prudent.training.progress import probably_infeasible
-from prudent.training.session import close_session
+from prudent.training.session import NonFinite, close_session
 
 
 class Counting(gymnasium.Env):

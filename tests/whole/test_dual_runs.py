@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 from probes import INFEASIBLE, SLACK, OneStep, probe
+from prudent.training.replay_collector import Warmup
 from safetensors.numpy import load_file
 from support import lines, place, small_run, train_quietly
 from test_probes import first_action, solve
@@ -16,7 +17,7 @@ import prudent
 from prudent.algorithms.cal import CALConfig
 from prudent.pieces.types import Needs
 from prudent.report.groups import UNSTORED, described, shown
-from prudent.runs.stored import run_from_json
+from prudent.runs.folder import run_from_json
 from prudent.settings.checks import unstored
 from prudent.settings.run import Run, run_to_json
 from prudent.tasks import TASKS
@@ -24,7 +25,6 @@ from prudent.tasks.skid import BUDGET, HORIZON, best_return
 from prudent.training import off_policy
 from prudent.training.off_policy import take_ended, train
 from prudent.training.replay import Replay
-from prudent.training.replay_collector import Warmup
 
 RECENT = {"dual_states": "recent", "recent_steps": 100}
 CALIBRATED = {"calibration": "episodes", "calibration_episodes": 20}

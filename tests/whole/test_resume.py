@@ -16,8 +16,9 @@ from safetensors.numpy import save
 from support import lines
 
 import prudent
-from prudent.files import CannotWrite, FolderInUse, checksum, only_writer, to_json
+from prudent.files import CannotWrite, checksum, to_json
 from prudent.runs.checkpoint import DamagedCheckpoint
+from prudent.runs.lock import FolderInUse, only_writer
 
 # The replay wraps several times, and checkpoints fall into the middle of episodes.
 OPTIONS = {

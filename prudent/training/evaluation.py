@@ -9,9 +9,8 @@ import numpy as np
 
 from prudent.settings.schedules import SemiBatchSchedule
 from prudent.tasks.adapter import open_environment
-from prudent.training.evaluate import evaluation_seeds, run_in_turns
-from prudent.training.guards import check_finite
-from prudent.training.session import Session, Window
+from prudent.tasks.episodes import evaluation_seeds, run_in_turns
+from prudent.training.session import Session, Window, check_finite
 
 INFEASIBLE_AFTER = 10  # evaluations
 
@@ -63,7 +62,7 @@ def answer(session: Session[Any], line: dict[str, Any]) -> None:
     """
     try:
         for callback in session.callbacks:
-            session.halted = bool(callback(deepcopy(line))) or session.halted
+            session.halted = bool(callback(deepcopy(line), session)) or session.halted
     except Exception as error:
         session.halted, session.callback_error = True, error
 
@@ -80,7 +79,9 @@ def evaluate(session: Session[Any]) -> dict[str, Any]:
     assert not isinstance(schedule, SemiBatchSchedule)  # its deployments are its evaluations
     episodes = schedule.evaluation_episodes
     while len(session.evaluation_environments) < (1 if shared else episodes):
-        session.evaluation_environments.append(open_environment(session.task))
+        environment = open_environment(session.task)
+        session.closing.callback(environment.close)
+        session.evaluation_environments.append(environment)
     environments, seeds = session.evaluation_environments, evaluation_seeds(episodes)
     learner, state, budget = session.learner, session.state, session.run.budget
     # There is one environment only, training's: it ran all episodes, one after the other.

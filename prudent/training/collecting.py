@@ -2,33 +2,22 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
-from prudent.runs.checkpoint import Checkpoint, Found, place_rows
+from prudent.runs.checkpoint import Found
 from prudent.settings.schedules import OffPolicySchedule, SemiBatchSchedule
-from prudent.tasks.adapter import AdaptedEnv, Outcome, open_environment
-from prudent.training.evaluate import episode_seed
-from prudent.training.guards import state_arrays
-from prudent.training.learner import build_for, compile_for_rows, make_spec
+from prudent.tasks.adapter import AdaptedEnv, Outcome
+from prudent.tasks.episodes import episode_seed
 from prudent.training.replay import Replay
 from prudent.training.session import (
-    Place,
+    Prepared,
     Session,
-    close_session,
-    closed_on_failure,
     find_checkpoint,
     open_session,
-    session_facts,
-    write_checkpoint,
+    save_session,
 )
-
-
-class Warmup(NamedTuple):
-    """Who takes the first steps, when not the untrained policy."""
-
-    policy: Callable[[np.ndarray], np.ndarray] | None = None  # observation -> environment action
 
 
 class Episode:
@@ -54,7 +43,7 @@ class Episode:
 class ReplayCollector:
     schedule: OffPolicySchedule  # the run's
     environment: AdaptedEnv
-    warmup: Warmup
+    first_steps: Callable[[np.ndarray], Any] | None  # a policy for the warm-up
     replay: Replay
     generator: np.random.Generator
     episode: Episode
@@ -72,9 +61,6 @@ class ReplayCollector:
     def episodes_begun(self) -> int:
         return self.episode.index
 
-    def close(self) -> None:
-        self.environment.close()
-
 
 OffPolicySession = Session[ReplayCollector]
 COUNTERS = (
@@ -88,15 +74,36 @@ COUNTERS = (
 )
 
 
-def open_off_policy(place: Place, warmup: Warmup) -> OffPolicySession:
+def open_off_policy(prepared: Prepared) -> OffPolicySession:
     """A session at the beginning, or where the folder's newest checkpoint left off."""
-    schedule = place.run.schedule
+    run, parts = prepared.run, prepared.parts
+    spec, environment = parts.spec, parts.environment
+    schedule = run.schedule
     if isinstance(schedule, SemiBatchSchedule):
         schedule = between_deployments(schedule)
     assert isinstance(schedule, OffPolicySchedule)
-    environment = open_environment(place.task)
-    with closed_on_failure(environment):
-        return _opened(place, schedule, environment, warmup)
+    found = find_checkpoint(prepared)
+    facts = found.facts if found else {}
+    collector = ReplayCollector(
+        schedule=schedule,
+        environment=environment,
+        first_steps=parts.first_steps,
+        replay=Replay(schedule.replay_capacity, spec.observation_size, spec.action_size),
+        generator=np.random.default_rng(np.random.SeedSequence((run.seed, 0xDA7A))),
+        episode=Episode(environment, run.seed, facts.get("episode", 0)),
+        **{name: facts[name] for name in COUNTERS if name in facts},
+    )
+    session = open_session(prepared, collector, found, first_step=-schedule.warmup_steps)
+    logged = parts.initial.get("rows")
+    if found:
+        restore(session, found)
+    elif logged is not None:
+        collector.replay.write(0, logged)
+        collector.replay.added = len(logged)
+    if parts.task.shared:
+        session.evaluation_environments.append(environment)
+    check_first_experience(session)
+    return session
 
 
 def between_deployments(schedule: SemiBatchSchedule) -> OffPolicySchedule:
@@ -114,45 +121,14 @@ def between_deployments(schedule: SemiBatchSchedule) -> OffPolicySchedule:
     )
 
 
-def _opened(
-    place: Place, schedule: OffPolicySchedule, environment: AdaptedEnv, warmup: Warmup
-) -> OffPolicySession:
-    run = place.run
-    spec = make_spec(environment, run.critic_budget(), run.cost_ahead())
-    learner = compile_for_rows(build_for(run, spec), spec, schedule.batch_size, run.seed)
-    found = find_checkpoint(place)
-    facts = found.facts if found else {}
-    collector = ReplayCollector(
-        schedule=schedule,
-        environment=environment,
-        warmup=warmup,
-        replay=Replay(schedule.replay_capacity, spec.observation_size, spec.action_size),
-        generator=np.random.default_rng(np.random.SeedSequence((run.seed, 0xDA7A))),
-        episode=Episode(environment, run.seed, facts.get("episode", 0)),
-        **{name: facts[name] for name in COUNTERS if name in facts},
-    )
-    session = open_session(place, learner, collector, found, first_step=-schedule.warmup_steps)
-    logged = place.initial.get("rows")
-    if found:
-        restore(session, found)
-    elif logged is not None:
-        collector.replay.write(0, logged)
-        collector.replay.added = len(logged)
-    if place.task.shared:
-        session.evaluation_environments.append(environment)
-    check_first_experience(session)
-    return session
-
-
 def check_first_experience(session: OffPolicySession) -> None:
     """A run that began with somebody's policy or log must not go on untrained without it."""
     run, collector = session.run, session.collector
-    lacks_policy = run.warmup == "policy" and collector.warmup.policy is None
+    lacks_policy = run.warmup == "policy" and collector.first_steps is None
     lacks_log = run.warmup.startswith("log-") and not collector.replay.added
     if (lacks_policy and session.step < 0) or lacks_log:
-        close_session(session)
         raise ValueError(
-            f"{session.folder}: the run stopped during its warm-up ({run.warmup}); "
+            f"{session.folder.path}: the run stopped during its warm-up ({run.warmup}); "
             "pass the same again with warmup=... (--warmup)"
         )
 
@@ -161,7 +137,7 @@ def restore(session: OffPolicySession, found: Found) -> None:
     """Bring back the replay, the generator and the episode in progress."""
     collector, arrays = session.collector, found.arrays
     collector.generator.bit_generator.state = found.facts["generator"]
-    place_rows(collector.replay, found)
+    collector.replay.restore(found)
     noted = session.progress.noted = found.facts.get("noted", {})
     if found.lost:
         noted["lost_replay_rows"] = [*noted.get("lost_replay_rows", []), *found.lost]
@@ -199,14 +175,14 @@ def begin_again(session: OffPolicySession) -> None:
 
 def save(session: OffPolicySession, name: int | None = None) -> None:
     """Checkpoint everything that changes, by default under the number of steps taken."""
-    collector, arrays = session.collector, state_arrays(session)
-    episode = collector.episode
-    arrays["episode/observation"] = episode.observation
-    arrays["episode/actions"] = np.array(episode.actions, np.float32)
-    arrays["episode/rewards"] = np.array(episode.rewards)
-    arrays["episode/costs"] = np.array(episode.costs)
+    collector, episode = session.collector, session.collector.episode
+    arrays = {
+        "episode/observation": episode.observation,
+        "episode/actions": np.array(episode.actions, np.float32),
+        "episode/rewards": np.array(episode.rewards),
+        "episode/costs": np.array(episode.costs),
+    }
     facts = {
-        **session_facts(session),
         **{name: getattr(collector, name) for name in COUNTERS},
         "episode": episode.index,
         "generator": collector.generator.bit_generator.state,
@@ -214,4 +190,4 @@ def save(session: OffPolicySession, name: int | None = None) -> None:
     }
     if name is None:
         name = session.step + collector.schedule.warmup_steps
-    write_checkpoint(session, name, Checkpoint(arrays, facts), collector.replay)
+    save_session(session, name, arrays, facts, collector.replay)

@@ -1,0 +1,116 @@
+"""From settings to a run that trains: its parts are opened, built and checked, each once."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from prudent.pieces.types import Spec
+from prudent.policies.policy import Policy, Recorded
+from prudent.runs.folder import RunFolder, packages_of, policy_name, read_initial
+from prudent.settings.run import Run
+from prudent.settings.schedules import OffPolicySchedule, OnPolicySchedule, SemiBatchSchedule
+from prudent.tasks.adapter import AdaptedEnv, describe_spaces, open_environment, probe
+from prudent.tasks.recorded import check_same_environment
+from prudent.tasks.task import Task
+from prudent.training import off_policy, on_policy, semi_batch
+from prudent.training.contract import check_algorithm
+from prudent.training.epoch_collector import compile_for_epochs
+from prudent.training.learner import Learner, build_for, compile_for_rows, make_spec
+from prudent.training.reporter import Reporter, start_line
+from prudent.training.session import Callback, Parts, Prepared
+from prudent.training.warmup import check_initial, policy_of_run, with_initial_policy, with_warmup
+
+
+def prepare(run: Run, task: Task, warmup: Any = None, init_from: str | Path | None = None) -> Parts:
+    """The parts of a new run; its environment has taken a few steps."""
+    environment = open_environment(task)
+    try:
+        probe(environment)
+        run, first_steps, rows = with_warmup(run, warmup, environment)
+        initial = {} if rows is None else {"rows": rows}
+        if init_from is not None:
+            initial |= policy_of_run(Path(init_from))
+            run = replace(run, init_from=policy_name(initial))
+        parts = Parts(run, task, environment, *build(run, environment), initial, first_steps)
+        check_initial(parts.learner, initial)
+    except BaseException:
+        environment.close()
+        raise
+    return parts
+
+
+def prepare_again(
+    folder: RunFolder,
+    task: Task,
+    handed_in: bool = False,
+    warmup: Any = None,
+    built: tuple[Spec, Learner] | None = None,
+) -> Parts:
+    """Those of a run that was stopped. `handed_in`: its environment was, anew; `built`: what this
+    process has compiled for the run before.
+    """
+    environment = open_environment(task)
+    try:
+        if handed_in:
+            check_same_environment(environment, folder)
+        run, first_steps, _ = with_warmup(folder.run, warmup, environment)
+        if warmup is not None and run != folder.run:
+            raise ValueError(
+                f"{folder.path}: began with warm-up {folder.run.warmup}, not {run.warmup}"
+            )
+        built = built or build(folder.run, environment)
+        return Parts(folder.run, task, environment, *built, read_initial(folder), first_steps)
+    except BaseException:
+        environment.close()
+        raise
+
+
+def build(run: Run, environment: AdaptedEnv) -> tuple[Spec, Learner]:
+    budget = run.constraint.critic_budget(run.config.cost_discount, run.horizon)
+    spec = make_spec(environment, budget, run.cost_ahead())
+    algorithm = build_for(run, spec)
+    check_algorithm(run, algorithm, spec)
+    if isinstance(run.schedule, OnPolicySchedule):
+        return spec, compile_for_epochs(algorithm, spec, run.schedule, run.seed)
+    return spec, compile_for_rows(algorithm, spec, run.schedule.batch_size, run.seed)
+
+
+def record_facts(parts: Parts) -> dict[str, Any]:
+    """What `run.json` says of a run besides its settings and where it was made."""
+    return {
+        "spec": parts.spec._asdict(),
+        "spaces": describe_spaces(parts.environment),
+        "deterministic_reset": parts.task.deterministic_reset,
+        "packages": packages_of(parts.run),
+    }
+
+
+def train(
+    folder: RunFolder, parts: Parts, reporter: Reporter, callbacks: Sequence[Callback]
+) -> dict[str, Any]:
+    """Go on with the run until its schedule ends; returns the last line of `progress.jsonl`."""
+    reporter.say(start_line(folder.run, folder.path))
+    loops = {
+        OffPolicySchedule: off_policy.train,
+        OnPolicySchedule: on_policy.train,
+        SemiBatchSchedule: semi_batch.train,
+    }
+    with ExitStack() as closing:
+        closing.callback(parts.environment.close)
+        prepared = Prepared(folder, parts, reporter, callbacks, closing)
+        return loops[type(folder.run.schedule)](prepared)
+
+
+def policy_of(parts: Parts, state: Any = None, step: int = 0) -> Policy:
+    """The policy of a learner's state, by default the one that the run begins with."""
+    if state is None:
+        state = with_initial_policy(parts.learner.init(), parts.initial)
+    else:  # an update takes the memory of the state it is given
+        state = jax.tree.map(jnp.copy, state)
+    recorded = Recorded(parts.spec, describe_spaces(parts.environment))
+    return Policy(parts.learner.algorithm, state, recorded, step)
