@@ -177,7 +177,7 @@ class Agent:
 
     @property
     def steps_done(self) -> int:
-        """Environment steps after the warm-up, as of the newest checkpoint; in a callback, so far."""
+        """Environment steps after the warm-up: of the newest checkpoint; in a callback, so far."""
         if self._session is not None:
             return max(0, self._session.step)
         if self._stored is None:
