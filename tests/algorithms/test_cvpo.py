@@ -20,19 +20,18 @@ from steps import (
 from support import settings
 from transcription import Adam, backward, fit, forward, step_layers, track, values
 
-from prudent.algorithms.cvpo import (
+from prudent.algorithms.cvpo import CVPOConfig, cvpo
+from prudent.pieces.policies import Moments, log_density, mean_divergence, spread_divergence
+from prudent.pieces.variational import (
     SMALLEST,
-    CVPOConfig,
-    Dual,
+    DualVariables,
     Limits,
     Weighed,
-    cvpo,
     dual_slopes,
     dual_value,
     log_selection,
     solve_dual,
 )
-from prudent.pieces.policies import Moments, log_density, mean_divergence, spread_divergence
 
 
 def problem(seed, budget=0.8, samples=16, rows=20):
@@ -45,7 +44,7 @@ def problem(seed, budget=0.8, samples=16, rows=20):
 
 
 def at(eta, multiplier):
-    return Dual(jnp.asarray(eta), jnp.asarray(multiplier))
+    return DualVariables(jnp.asarray(eta), jnp.asarray(multiplier))
 
 
 def plain_dual(point, values, limits):
@@ -79,7 +78,7 @@ def test_the_dual_is_convex(float64):
 
 def test_slopes_and_curvature_are_those_of_the_dual(float64):
     values, limits = problem(2)
-    height = lambda point: dual_value(Dual(point[0], point[1]), values, limits)  # noqa: E731
+    height = lambda point: dual_value(DualVariables(point[0], point[1]), values, limits)  # noqa: E731
     for point in ((0.5, 0.2), (3.0, 1.0)):
         x = jnp.asarray(point)
         found = dual_slopes(at(*point), values, limits)

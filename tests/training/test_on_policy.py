@@ -15,8 +15,9 @@ import prudent
 from prudent.algorithms import ALGORITHMS
 from prudent.algorithms.cppo_pid import CPPOPIDConfig, controller
 from prudent.algorithms.resolve import Settings, make_run
+from prudent.pieces.improvement import minibatches, shuffled
 from prudent.pieces.networks import STYLES
-from prudent.pieces.on_policy_actor_critic import Batch, minibatches, shuffled
+from prudent.pieces.on_policy import Samples
 from prudent.pieces.policies import gaussian
 from prudent.pieces.types import Rollout
 from prudent.settings.constraint import Constraint
@@ -283,7 +284,7 @@ def test_schedules_that_cannot_work_are_refused(tmp_path):
 
 def numbered(rows):
     column = jnp.arange(float(rows))
-    return Batch(*([column] * 8), weight=jnp.ones(rows))
+    return Samples(*([column] * 8), weight=jnp.ones(rows))
 
 
 def test_minibatches_hold_every_row_once():
