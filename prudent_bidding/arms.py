@@ -21,7 +21,8 @@ from prudent.algorithms import find_algorithm
 from prudent.algorithms.entry import Entry
 from prudent.algorithms.resolve import settings, with_values
 from prudent.files import checksum, only_writer, to_json, write_atomically
-from prudent.pieces.networks import Trained, adam, descend, start
+from prudent.pieces.fast import adam
+from prudent.pieces.networks import Trained, descend, start
 from prudent.pieces.on_policy import make_parts
 from prudent.pieces.types import (
     Algorithm,

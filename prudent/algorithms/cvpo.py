@@ -25,8 +25,9 @@ from prudent.algorithms.entry import Entry
 from prudent.algorithms.presets import BY_EPISODE, BY_TWENTY_EPISODES, baseline_presets
 from prudent.pieces import policies
 from prudent.pieces.critics import CriticState, one_estimate, q_ensemble
+from prudent.pieces.fast import adam
 from prudent.pieces.multipliers import Multiplier, projected_ascent
-from prudent.pieces.networks import STYLES, Trained, adam, descend, start
+from prudent.pieces.networks import STYLES, Trained, descend, start
 from prudent.pieces.types import (
     Algorithm,
     Batch,

@@ -25,8 +25,9 @@ from prudent.algorithms.presets import baseline_presets
 from prudent.pieces import critics
 from prudent.pieces.critics import Critic
 from prudent.pieces.dual import make_dual
+from prudent.pieces.fast import adam
 from prudent.pieces.multipliers import softplus_ascent
-from prudent.pieces.networks import STYLES, adam
+from prudent.pieces.networks import STYLES
 from prudent.pieces.policies import tanh_gaussian
 from prudent.pieces.soft import SoftState, soft_actor_critic
 from prudent.pieces.types import Algorithm, Batch, CostEstimate, Metrics, Spec

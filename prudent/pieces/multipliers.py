@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from prudent.pieces.networks import adam
+from prudent.pieces.fast import adam
 
 
 class Multiplier(NamedTuple):

@@ -17,8 +17,9 @@ import optax
 
 from prudent.pieces.advantages import centred, generalised_advantages, standardised
 from prudent.pieces.critics import Value, value_function
+from prudent.pieces.fast import adam
 from prudent.pieces.multipliers import Multiplier, projected_ascent
-from prudent.pieces.networks import STYLES, Trained, adam, clipped_adam, start
+from prudent.pieces.networks import STYLES, Trained, clipped_adam, start
 from prudent.pieces.policies import Gaussian, gaussian
 from prudent.pieces.surrogates import penalised
 from prudent.pieces.types import Algorithm, Metrics, Params, PolicyNetwork, Rollout, Spec

@@ -17,8 +17,9 @@ import jax.numpy as jnp
 import optax
 
 from prudent.pieces.critics import Critic, CriticState, q_ensemble
+from prudent.pieces.fast import adam
 from prudent.pieces.multipliers import Multiplier, log_ascent
-from prudent.pieces.networks import STYLES, Trained, adam, descend, start
+from prudent.pieces.networks import STYLES, Trained, descend, start
 from prudent.pieces.policies import Policy, Sample, in_environment_units, tanh_gaussian
 from prudent.pieces.types import Algorithm, Batch, CostEstimate, Metrics, Params, Spec, each_update
 from prudent.settings.configs import OffPolicyConfig, SACConfig
