@@ -84,7 +84,7 @@ def wcsac(config: WCSACConfig, spec: Spec) -> Algorithm:
             **options,
         )
 
-    costs, variances = critic(1), critic(1, output=critics.positive, error=critics.wasserstein)
+    costs, variances = critic(1), critic(1, quantity=critics.VARIANCE)
     agent = soft_actor_critic(
         config,
         spec,

@@ -156,12 +156,12 @@ def make_dual(
         return DualState(moved, old._replace(estimates=estimates, updates=old.updates + 1))
 
     def metrics(before: DualState, after: DualState, estimate: jax.Array) -> Metrics:
-        found = {
+        values = {
             "cost_estimate": rounded(before, estimate),
             "violation": estimate - budget(before),
             "multiplier": multiplier.value(after.multiplier),
         }
-        return named(found | ({"effective_budget": budget(before)} if by_episodes else {}))
+        return named(values | ({"effective_budget": budget(before)} if by_episodes else {}))
 
     return Dual(
         init=init,
