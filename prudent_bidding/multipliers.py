@@ -6,12 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from prudent.pieces.multipliers import LARGEST, Multiplier
-
-
-def rectify(multiplier: jax.Array, violation: jax.Array, convexity: float) -> jax.Array:
-    """Slope of the augmented Lagrangian, max(λ + c G, 0); λ itself if c = 0."""
-    return jnp.maximum(multiplier + convexity * violation, 0.0)
+from prudent.pieces.multipliers import LARGEST, Multiplier, rectify
 
 
 class Answer(NamedTuple):

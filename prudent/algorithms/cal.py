@@ -22,6 +22,7 @@ import jax.numpy as jnp
 from prudent.algorithms.presets import conservative_entry
 from prudent.pieces.critics import highest_of_random_members, spread, upper_confidence
 from prudent.pieces.dual import make_dual
+from prudent.pieces.multipliers import rectify
 from prudent.pieces.soft import SoftState, sac_agent
 from prudent.pieces.types import Algorithm, Batch, CostEstimate, Metrics, Spec
 from prudent.settings.checks import Count, CountOrZero, NotNegative
@@ -85,7 +86,7 @@ def conservative_lagrangian(config: UCBConfig, spec: Spec, c: float) -> Algorith
         where = dual.where(state, batch, key_now, key_recent)
         estimated = jnp.mean(conservative(costs.values(state.costs, *where)), axis=-1)  # [K]
         violation = estimated - dual.budget(heard)
-        weight = jnp.maximum(dual.multiplier(heard) + c * violation, 0.0)
+        weight = rectify(dual.multiplier(heard), violation, c)
 
         # The policy, against the critics just learned.
         def price(action: jax.Array) -> jax.Array:  # [B]

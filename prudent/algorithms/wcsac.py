@@ -26,7 +26,7 @@ from prudent.pieces import critics
 from prudent.pieces.critics import Critic
 from prudent.pieces.dual import make_dual
 from prudent.pieces.fast import adam
-from prudent.pieces.multipliers import softplus_ascent
+from prudent.pieces.multipliers import rectify, softplus_ascent
 from prudent.pieces.networks import STYLES
 from prudent.pieces.policies import tanh_gaussian
 from prudent.pieces.soft import SoftState, soft_actor_critic
@@ -140,7 +140,7 @@ def wcsac(config: WCSACConfig, spec: Spec) -> Algorithm:
         violation = estimated - dual.budget(state.dual)
         weight = dual.multiplier(state.dual) + config.damping * violation
         if config.clip_damping:
-            weight = jnp.maximum(weight, 0.0)
+            weight = rectify(dual.multiplier(state.dual), violation, config.damping)
 
         # The policy, against the critics just learned.
         def price(action: jax.Array) -> jax.Array:  # [B]

@@ -112,3 +112,8 @@ ASCENTS: dict[str, Callable[[float, float], Multiplier]] = {  # rate, initial va
     "projected_sgd": lambda rate, initial: projected_ascent(optax.sgd(rate), initial),
     "fixed": lambda rate, initial: fixed(initial),
 }
+
+
+def rectify(multiplier: jax.Array, violation: jax.Array, convexity: float) -> jax.Array:
+    """Slope of the augmented Lagrangian, max(λ + c G, 0); λ itself if c = 0."""
+    return jnp.maximum(multiplier + convexity * violation, 0.0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from golden_dual import ALGORITHMS, FILE, computed, machine
 from steps import SPEC, assert_same_metrics, assert_same_state, batch_of, several_steps, stack
-from test_cal_step import KEYS, UNEQUAL, moves_targets, plain, transcribed
+from test_cal import KEYS, UNEQUAL, moves_targets, plain, transcribed
 from transcription import cal_step, calibrated
 
 from prudent.algorithms.cal import CALConfig, UCBConfig, cal, ucb

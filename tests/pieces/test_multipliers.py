@@ -10,6 +10,7 @@ from prudent.pieces.multipliers import (
     log_ascent,
     pid,
     projected_ascent,
+    rectify,
     softplus_ascent,
 )
 
@@ -67,3 +68,11 @@ def test_pid_by_hand(float64):
 
 def test_fixed():
     assert run(fixed(3.0), [5.0, -5.0]) == [3.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("multiplier", "violation", "convexity", "weight"),
+    [(1.0, 0.5, 10.0, 6.0), (1.0, -0.05, 10.0, 0.5), (1.0, -0.5, 10.0, 0.0), (1.0, -9.0, 0.0, 1.0)],
+)
+def test_rectify(multiplier, violation, convexity, weight):
+    assert float(rectify(multiplier, violation, convexity)) == pytest.approx(weight)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_probes import CONFIG
 
-from prudent.pieces.multipliers import ASCENTS
+from prudent.pieces.multipliers import ASCENTS, rectify
 from prudent.pieces.types import Batch, Spec
 from prudent_bidding.cal import BiddingCALConfig, bidding_cal
 from prudent_bidding.forms import FORMS
@@ -15,7 +15,6 @@ from prudent_bidding.multipliers import (
     by_group,
     measured,
     of_owner,
-    rectify,
     table,
 )
 
@@ -152,11 +151,3 @@ def test_advertisers_answer_to_measurements_alone():
 def test_a_row_of_nobody_stops_the_run():
     found = of_owner(jnp.array([1.0, 2.0]), jnp.array([0, 1, 2, -1]))
     np.testing.assert_array_equal(found, [1.0, 2.0, np.nan, np.nan])
-
-
-@pytest.mark.parametrize(
-    ("multiplier", "violation", "convexity", "weight"),
-    [(1.0, 0.5, 10.0, 6.0), (1.0, -0.05, 10.0, 0.5), (1.0, -0.5, 10.0, 0.0), (1.0, -9.0, 0.0, 1.0)],
-)
-def test_rectify(multiplier, violation, convexity, weight):
-    assert float(rectify(multiplier, violation, convexity)) == pytest.approx(weight)
