@@ -127,13 +127,13 @@ def compiled(algorithm: Algorithm, seed: int, read: Callable[[Any], Any], exampl
     ) -> tuple[Any, dict[str, jax.Array]]:
         return algorithm.update(state, read(data), jax.random.fold_in(key, moment))
 
-    @partial(jax.jit, donate_argnums=0)
-    def update(state: Any, data: Any, key: jax.Array, moment: jax.Array) -> tuple[Any, jax.Array]:
+    @partial(jax.jit, donate_argnums=1)
+    def update(key: jax.Array, state: Any, data: Any, moment: jax.Array) -> tuple[Any, jax.Array]:
         state, metrics = learn(state, data, key, moment)
         return state, jnp.stack([metrics[name] for name in sorted(metrics)])
 
     @jax.jit
-    def act(state: Any, observation: jax.Array, key: jax.Array, step: jax.Array) -> jax.Array:
+    def act(key: jax.Array, state: Any, observation: jax.Array, step: jax.Array) -> jax.Array:
         return algorithm.act(state, observation, jax.random.fold_in(key, step))
 
     state = jax.eval_shape(algorithm.init, key_init)
@@ -141,11 +141,11 @@ def compiled(algorithm: Algorithm, seed: int, read: Callable[[Any], Any], exampl
     check_metrics(metrics)
     return Learner(
         algorithm=algorithm,
-        init=lambda: jax.jit(algorithm.init)(key_init),
-        act=lambda state, observation, step: act(state, observation, key_act, step),
+        init=partial(jax.jit(algorithm.init), key_init),
+        act=partial(act, key_act),
         act_greedily=jax.jit(algorithm.act_greedily),
-        sample=lambda state, observations, step: act(state, observations, key_evaluate, step),
-        update=lambda state, data, moment: update(state, data, key_update, moment),
+        sample=partial(act, key_evaluate),
+        update=partial(update, key_update),
         network=algorithm.network,
         metric_names=tuple(sorted(metrics)),
         requires=algorithm.requires,

@@ -63,7 +63,7 @@ def call_sizes(schedule: OffPolicySchedule, updates: int) -> list[int]:
 
 
 def train(prepared: Prepared) -> dict[str, Any]:
-    schedule = prepared.run.schedule
+    schedule = prepared.folder.run.schedule
     assert isinstance(schedule, OffPolicySchedule)
     return run_session(open_off_policy(prepared), run_to_end, schedule.warmup_steps)
 
