@@ -91,10 +91,12 @@ def checked(settings: Settings, **values: Any) -> Settings:
         raise ValueError(
             f"no setting named {', '.join(unknown)}; there is: {', '.join(sorted(known))}"
         )
-    sound = {
-        name: conform(name, values.get(name, getattr(settings, name)), hints[name])
-        for name in sorted(known)
-    }
+    sound = {}
+    for name in sorted(known):  # 10 and 10.0 are one setting: whole numbers become real
+        value = values.get(name, getattr(settings, name))
+        sound[name] = _match(value, hints[name])
+        if sound[name] is _WRONG:
+            raise ValueError(f"{option(name)} is {value!r}; it must be {_describe(hints[name])}")
     return replace(settings, **sound)  # type: ignore[type-var]
 
 
@@ -104,17 +106,6 @@ def check(settings: Any) -> None:
         value = getattr(settings, name)
         if _match(value, hint) is _WRONG:
             raise ValueError(f"{name} is {value!r}; it must be {_describe(hint)}")
-
-
-def conform(name: str, value: Any, hint: Any) -> Any:
-    """The value as its field stores it, or an error that names option, value and range.
-
-    A whole number where a real one is meant becomes real: 10 and 10.0 are one setting.
-    """
-    found = _match(value, hint)
-    if found is _WRONG:
-        raise ValueError(f"{option(name)} is {value!r}; it must be {_describe(hint)}")
-    return found
 
 
 _WRONG = object()
@@ -134,7 +125,7 @@ def _match(value: Any, hint: Any) -> Any:
     if origin is tuple:
         if not isinstance(value, Sequence) or isinstance(value, str):
             return _WRONG
-        hints = _item_hints(parts, len(value))
+        hints = parts[:1] * len(value) if parts[1:] == (...,) else parts
         if len(hints) != len(value):
             return _WRONG
         items = tuple(_match(*pair) for pair in zip(value, hints, strict=True))
@@ -142,11 +133,6 @@ def _match(value: Any, hint: Any) -> Any:
     if origin is Callable:
         return value if callable(value) else _WRONG
     return _match_plain(value, hint)
-
-
-def _item_hints(parts: tuple[Any, ...], count: int) -> tuple[Any, ...]:
-    """Of a tuple's items: `tuple[X, ...]` has any number of them, `tuple[X, Y]` two."""
-    return parts[:1] * count if parts[1:] == (...,) else parts
 
 
 def _match_plain(value: Any, kind: Any) -> Any:

@@ -108,34 +108,33 @@ def run_to_json(run: Run) -> dict[str, Any]:
 def checked_run(run: Run) -> Run:
     """The run if all of its settings are of their type and within their range."""
     run = checked(run, config=checked(run.config), schedule=checked(run.schedule))
-    check_multiplier(run.config)
-    if isinstance(run.schedule, OffPolicySchedule):
-        check_replay(run.schedule)
-        if isinstance(run.config, DualConfig):
-            check_dual(run, run.config, run.schedule)
-    elif isinstance(run.schedule, SemiBatchSchedule):
-        check_replay(run.schedule)
-        check_deployments(run.schedule, run.horizon)
-        if isinstance(run.config, DualConfig):
-            check_dual(run, run.config, run.schedule)
-    else:
-        check_epochs(run.schedule, run.horizon)
+    config, schedule = run.config, run.schedule
+    if isinstance(schedule, OnPolicySchedule):
+        check_epochs(schedule, run.horizon)
+        return run
+    check_replay(config, schedule)
+    if isinstance(schedule, SemiBatchSchedule):
+        check_deployments(schedule, run.horizon)
     return run
 
 
-def check_multiplier(config: AlgorithmConfig) -> None:
-    kept_as = getattr(config, "multiplier", None)
-    if kept_as in ("log_adam", "softplus_adam") and not getattr(config, "initial_multiplier", 1.0):
-        raise ValueError(
-            f"--initial-multiplier is 0; with --multiplier {kept_as} it must be above 0"
-        )
-
-
-def check_replay(schedule: OffPolicySchedule | SemiBatchSchedule) -> None:
+def check_replay(config: Any, schedule: OffPolicySchedule | SemiBatchSchedule) -> None:
+    """That batches can be drawn, and that a multiplier kept as a logarithm can begin."""
     if schedule.replay_capacity < schedule.batch_size:
         raise ValueError(
             f"a replay of {schedule.replay_capacity} never holds a batch of {schedule.batch_size}; "
             "choose a larger replay_capacity or a smaller batch_size"
+        )
+    if not isinstance(config, DualConfig):
+        return
+    if config.dual_states == "recent" and config.recent_steps < schedule.batch_size:
+        raise ValueError(
+            f"{config.recent_steps} recent steps never make a batch of {schedule.batch_size}; "
+            "choose a larger recent_steps or a smaller batch_size"
+        )
+    if config.multiplier in ("log_adam", "softplus_adam") and not config.initial_multiplier:
+        raise ValueError(
+            f"--initial-multiplier is 0; with --multiplier {config.multiplier} it must be above 0"
         )
 
 
@@ -150,16 +149,6 @@ def check_deployments(schedule: SemiBatchSchedule, horizon: int) -> None:
         raise ValueError(
             f"a deployment of {steps} steps does not fill a batch of {schedule.batch_size}; choose "
             "more steps per deployment or a smaller batch_size"
-        )
-
-
-def check_dual(
-    run: Run, config: DualConfig, schedule: OffPolicySchedule | SemiBatchSchedule
-) -> None:
-    if config.dual_states == "recent" and config.recent_steps < schedule.batch_size:
-        raise ValueError(
-            f"{config.recent_steps} recent steps never make a batch of {schedule.batch_size}; "
-            "choose a larger recent_steps or a smaller batch_size"
         )
 
 

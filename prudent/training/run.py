@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from prudent.algorithms import ALGORITHMS
 from prudent.pieces.types import Spec
@@ -17,7 +18,7 @@ from prudent.settings.registration import OURS
 from prudent.settings.run import Run
 from prudent.settings.schedules import OffPolicySchedule, OnPolicySchedule, SemiBatchSchedule
 from prudent.tasks.adapter import AdaptedEnv, describe_spaces, open_environment, probe
-from prudent.tasks.recorded import check_same_environment
+from prudent.tasks.finding import check_same_environment
 from prudent.tasks.task import Task
 from prudent.training import off_policy, on_policy, semi_batch
 from prudent.training.contract import check_algorithm
@@ -33,7 +34,7 @@ def prepare(run: Run, task: Task, warmup: Any = None, init_from: str | Path | No
     environment = open_environment(task)
     try:
         probe(environment)
-        first_steps, initial = None, {}
+        first_steps, initial = None, dict[str, np.ndarray]()
         if warmup is not None:
             run, first_steps, initial = with_warmup(run, warmup, environment)
         if init_from is not None:

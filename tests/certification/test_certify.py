@@ -27,8 +27,8 @@ from prudent.policies.policy import described
 from prudent.settings.constraint import Constraint
 from prudent.statistics import cost_interval, mean_interval
 from prudent.tasks import TASKS
-from prudent.tasks.custom import unknown_task
 from prudent.tasks.episodes import EVALUATION_SEED, Accounting, Episodes, episode_seed
+from prudent.tasks.finding import unknown_task
 from prudent.tasks.task import step_range
 
 OLD = Path(__file__).parents[1] / "data" / "format1"
