@@ -91,12 +91,10 @@ def checked(settings: Settings, **values: Any) -> Settings:
         raise ValueError(
             f"no setting named {', '.join(unknown)}; there is: {', '.join(sorted(known))}"
         )
-    sound = {}
-    for name in sorted(known):  # 10 and 10.0 are one setting: whole numbers become real
-        value = values.get(name, getattr(settings, name))
-        sound[name] = _match(value, hints[name])
-        if sound[name] is _WRONG:
-            raise ValueError(f"{option(name)} is {value!r}; it must be {_describe(hints[name])}")
+    sound = {
+        name: conform(name, values.get(name, getattr(settings, name)), hints[name])
+        for name in sorted(known)
+    }
     return replace(settings, **sound)  # type: ignore[type-var]
 
 
@@ -106,6 +104,17 @@ def check(settings: Any) -> None:
         value = getattr(settings, name)
         if _match(value, hint) is _WRONG:
             raise ValueError(f"{name} is {value!r}; it must be {_describe(hint)}")
+
+
+def conform(name: str, value: Any, hint: Any) -> Any:
+    """The value as its field stores it, or an error that names option, value and range.
+
+    A whole number where a real one is meant becomes real: 10 and 10.0 are one setting.
+    """
+    stored = _match(value, hint)
+    if stored is _WRONG:
+        raise ValueError(f"{option(name)} is {value!r}; it must be {_describe(hint)}")
+    return stored
 
 
 _WRONG = object()
