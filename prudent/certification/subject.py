@@ -10,7 +10,7 @@ import numpy as np
 from prudent.api import load
 from prudent.policies.exported import DamagedPolicy, ExportedPolicy, load_exported
 from prudent.runs.folder import read_run
-from prudent.settings.constraint import Constraint
+from prudent.settings.run import Constraint
 from prudent.tasks.adapter import AdaptedEnv, describe_spaces
 from prudent.tasks.costs import Cost
 from prudent.tasks.episodes import EVALUATION_SEED, Accounting, accounting_of

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import SeedSequence
 
-from prudent.settings.constraint import Constraint
-from prudent.settings.run import Run
+from prudent.settings.run import Constraint, Run
 from prudent.tasks.adapter import AdaptedEnv, UnsupportedEnvironment
 
 # The same starts for every run and every evaluation, so that comparisons are paired.

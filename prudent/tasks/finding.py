@@ -10,8 +10,7 @@ from typing import Any, SupportsIndex
 
 import gymnasium
 
-from prudent.settings.constraint import Constraint
-from prudent.settings.run import Run
+from prudent.settings.run import Constraint, Run
 from prudent.tasks import TASKS
 from prudent.tasks.adapter import AdaptedEnv, open_environment
 from prudent.tasks.costs import Cost, cost_name, prepared

@@ -17,12 +17,11 @@ from prudent.training.collecting import (
     Episode,
     OffPolicySession,
     begin_again,
-    open_off_policy,
     save,
 )
 from prudent.training.evaluation import evaluate_and_record
 from prudent.training.replay import Discounts
-from prudent.training.session import Prepared, check_finite, check_metrics, run_session
+from prudent.training.session import check_finite, check_metrics
 
 CALLS = (64, 8, 1)  # updates per compiled call, where a block is not the same few updates each time
 
@@ -38,12 +37,6 @@ def call_sizes(schedule: OffPolicySchedule, updates: int) -> list[int]:
         sizes += [size] * (updates // size)
         updates %= size
     return sizes
-
-
-def train(prepared: Prepared) -> dict[str, Any]:
-    schedule = prepared.folder.run.schedule
-    assert isinstance(schedule, OffPolicySchedule)
-    return run_session(open_off_policy(prepared), run_to_end, schedule.warmup_steps)
 
 
 def run_to_end(session: OffPolicySession) -> None:

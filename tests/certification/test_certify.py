@@ -24,7 +24,7 @@ from prudent.certification.claims import Interval, claims, no_evidence, verdict,
 from prudent.certification.command import described as shown_by_certify
 from prudent.policies.exported import write_exported
 from prudent.policies.policy import described
-from prudent.settings.constraint import Constraint
+from prudent.settings.run import Constraint
 from prudent.statistics import cost_interval, mean_interval
 from prudent.tasks import TASKS
 from prudent.tasks.episodes import EVALUATION_SEED, Accounting, Episodes, episode_seed

@@ -15,7 +15,7 @@ from probes import Delayed, OneStep
 from support import small_run
 
 from prudent.policies.policy import evaluate_policy
-from prudent.settings.constraint import Constraint
+from prudent.settings.run import Constraint
 from prudent.tasks import adapter, custom
 from prudent.tasks.adapter import (
     SharedEnvironment,

@@ -5,7 +5,7 @@ from typing import Any
 
 import gymnasium
 
-from prudent.settings.constraint import Constraint
+from prudent.settings.run import Constraint
 from prudent.tasks.navigation import GYMNASIUM_IDS, HORIZON, PAIRS
 from prudent.tasks.navigation.courses import COURSES
 from prudent.tasks.task import Task
