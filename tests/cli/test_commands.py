@@ -58,7 +58,7 @@ def test_every_option_of_train_arrives(started, monkeypatch, tmp_path):
 def test_from_python_too(started):
     prudent.train(
         "sac", task="orbit", seed=4, budget=5.0, horizon=77, discounted=True, out="elsewhere",
-        warmup="w", log=("wandb",), quiet=True, steps=99, init_from="i", callbacks=[print],
+        warmup="w", log=("tensorboard",), quiet=True, steps=99, init_from="i", callbacks=[print],
     )  # fmt: skip
     run, task, folder, (warmup, init_from, callbacks, log, quiet) = started[0]
     assert (init_from, callbacks) == ("i", [print])
@@ -67,7 +67,7 @@ def test_from_python_too(started):
         77,
         Path("elsewhere"),
         "w",
-        ("wandb",),
+        ("tensorboard",),
         True,
     )
     assert run.schedule.steps == 99
