@@ -4,10 +4,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from prudent.agent import Agent
+    from prudent.agent import Agent, Result, resume, semi_batch, train
     from prudent.algorithms import ALGORITHMS, register_algorithm
     from prudent.algorithms.entry import Entry
-    from prudent.api import Result, evaluate, export, load, resume, semi_batch, train
+    from prudent.api import evaluate, export, load
     from prudent.certification import certify
     from prudent.policies.exported import load_exported
     from prudent.settings.constraint import Constraint
@@ -38,7 +38,7 @@ __all__ = [
 # Imported when first asked for: a service that only runs an exported policy needs no Gymnasium.
 _HOMES = {
     "ALGORITHMS": "prudent.algorithms",
-    "Agent": "prudent.agent",
+    **dict.fromkeys(("Agent", "Result", "resume", "semi_batch", "train"), "prudent.agent"),
     "TASKS": "prudent.tasks",
     "Constraint": "prudent.settings.constraint",
     "certify": "prudent.certification",

@@ -1,4 +1,7 @@
-"""An agent: a policy that learns, and the run folder that it keeps everything in."""
+"""An agent: a policy that learns, and the run folder that it keeps everything in.
+
+`train`, `semi_batch` and `resume` are an agent and one `learn`.
+"""
 
 import shutil
 import tempfile
@@ -8,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prudent import backend
 from prudent.algorithms import find_algorithm
@@ -304,3 +307,54 @@ def takes_two(callback: Callback) -> bool:
         return False
     needed = [p for p in parameters if p.kind in kinds and p.default is Parameter.empty]
     return len(needed) >= 2
+
+
+class Result(NamedTuple):
+    folder: Path
+    evaluation: dict[str, Any]  # the last one: return, cost, length, within_budget
+
+
+def train(algorithm: str = "cal", *, out: str | Path | None = None, **arguments: Any) -> Result:
+    """Train to the end of what the settings ask for; all arguments are those of `Agent`.
+
+    Without `out` the folder is `runs/TASK/ALGORITHM/PRESET-HASH/seed-N`.
+    """
+    backend.prepare()
+    from prudent.runs.folder import default_folder
+
+    agent = Agent(algorithm, out=out or default_folder, **arguments)
+    return Result(agent.folder, agent.learn())
+
+
+def semi_batch(
+    algorithm: str = "cal",
+    *,
+    deployments: int = 5,
+    steps_per_deployment: int = 2_000,
+    updates_per_deployment: int | None = None,
+    **arguments: Any,
+) -> Result:
+    """Deploy a fixed policy, add its log, learn offline, and so on; all else as in `train`.
+
+    By default as many updates follow a deployment as the preset makes in as many steps. The first
+    policy deployed is the untrained one, that of the run `init_from`, or one that has learned from
+    the log `warmup` already. The result is about the last deployment.
+    """
+    return train(
+        algorithm,
+        deployments=deployments,
+        steps_per_deployment=steps_per_deployment,
+        updates_per_deployment=updates_per_deployment,
+        **arguments,
+    )
+
+
+def resume(folder: str | Path, *, steps: int | None = None, **arguments: Any) -> Result:
+    """Go on with a run that was stopped, as if it never had been.
+
+    With `steps`, to that many instead of those it was given: finished or not, it becomes the run
+    that had them from the start. Its folder stays where it is. The other arguments are those of
+    `Agent.load`.
+    """
+    agent = Agent.load(folder, **arguments)
+    return Result(agent.folder, agent.learn(until=steps))

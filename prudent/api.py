@@ -1,67 +1,15 @@
-"""The library from Python: train, semi_batch, resume, load, export, evaluate."""
+"""What is done with a run's policy from Python: load, export, evaluate."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from prudent import backend
-from prudent.agent import Agent
 from prudent.policies.exported import ExportedPolicy
 from prudent.tasks.costs import Cost
 from prudent.tasks.recorded import Environment, check_same_task, task_of
 
 if TYPE_CHECKING:  # JAX is imported only when something is computed
     from prudent.policies.policy import Policy
-
-
-class Result(NamedTuple):
-    folder: Path
-    evaluation: dict[str, Any]  # the last one: return, cost, length, within_budget
-
-
-def train(algorithm: str = "cal", *, out: str | Path | None = None, **arguments: Any) -> Result:
-    """Train to the end of what the settings ask for; all arguments are those of `Agent`.
-
-    Without `out` the folder is `runs/TASK/ALGORITHM/PRESET-HASH/seed-N`.
-    """
-    backend.prepare()
-    from prudent.runs.folder import default_folder
-
-    agent = Agent(algorithm, out=out or default_folder, **arguments)
-    return Result(agent.folder, agent.learn())
-
-
-def semi_batch(
-    algorithm: str = "cal",
-    *,
-    deployments: int = 5,
-    steps_per_deployment: int = 2_000,
-    updates_per_deployment: int | None = None,
-    **arguments: Any,
-) -> Result:
-    """Deploy a fixed policy, add its log, learn offline, and so on; all else as in `train`.
-
-    By default as many updates follow a deployment as the preset makes in as many steps. The first
-    policy deployed is the untrained one, that of the run `init_from`, or one that has learned from
-    the log `warmup` already. The result is about the last deployment.
-    """
-    return train(
-        algorithm,
-        deployments=deployments,
-        steps_per_deployment=steps_per_deployment,
-        updates_per_deployment=updates_per_deployment,
-        **arguments,
-    )
-
-
-def resume(folder: str | Path, *, steps: int | None = None, **arguments: Any) -> Result:
-    """Go on with a run that was stopped, as if it never had been.
-
-    With `steps`, to that many instead of those it was given: finished or not, it becomes the run
-    that had them from the start. Its folder stays where it is. The other arguments are those of
-    `Agent.load`.
-    """
-    agent = Agent.load(folder, **arguments)
-    return Result(agent.folder, agent.learn(until=steps))
 
 
 def load(folder: str | Path, *, step: int | None = None) -> "Policy":

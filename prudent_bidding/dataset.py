@@ -22,7 +22,7 @@ import numpy as np
 
 from prudent.files import checksum, replacing, to_json, write_all, write_atomically, writing
 from prudent.settings.checks import Positive, check
-from prudent.settings.constraint import FORMS
+from prudent_bidding.forms import FORMS
 from prudent_bidding.manifest import (
     DamagedWeek,
     Table,
@@ -450,12 +450,10 @@ class HistoricalDataset:
     def sample(
         self, updates: int, batch: int, rng: np.random.Generator, strategy: str = "uniform"
     ) -> Any:
-        """`Minibatches` for an algorithm's `update`; strategies: uniform over rows, recent weeks
-        more often, each advertiser or each stratum (category, volume) as often as any other.
+        """A block of batches for an algorithm's `update`; strategies: uniform over rows, recent
+        weeks more often, each advertiser or each stratum (category, volume) as often as any other.
         """
-        from prudent.pieces.types import Minibatches
-
-        return Minibatches(as_transitions(self.draw(updates, batch, rng, strategy)))
+        return as_batch(self.draw(updates, batch, rng, strategy))
 
     def _gather(self, weeks: np.ndarray, index: np.ndarray, shape: tuple[int, int]) -> Drawn:
         single = len(self.weeks) == 1
@@ -617,11 +615,11 @@ def scattered(order: np.ndarray, parts: Sequence[np.ndarray]) -> np.ndarray:
     return found
 
 
-def as_transitions(drawn: Drawn) -> Any:
-    from prudent.pieces.types import Transition
+def as_batch(drawn: Drawn) -> Any:
+    from prudent.pieces.types import Batch
 
     fields: Any = drawn  # arrays of NumPy, which JAX takes for its own
-    return Transition(
+    return Batch(
         observation=fields.observation,
         action=fields.action,
         reward=fields.reward,

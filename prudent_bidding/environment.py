@@ -16,8 +16,8 @@ from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from prudent.settings.constraint import FORMS, FormName
 from prudent_bidding.day import executed
+from prudent_bidding.forms import FORMS, FormName
 from prudent_bidding.kernel import Outcome, Records, draw_records, settle
 from prudent_bidding.observation import Account, Advertiser, observe
 from prudent_bidding.population import Week, make_week

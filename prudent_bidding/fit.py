@@ -13,11 +13,11 @@ from safetensors.numpy import load_file
 
 from prudent.files import to_json, write_atomically, writing
 from prudent.runs.lock import only_writer
-from prudent.settings.constraint import FORMS
 from prudent.training.learner import Learner
 from prudent_bidding import arms
 from prudent_bidding.dataset import HistoricalDataset, Learning, Scale
 from prudent_bidding.fit_plan import POLICY, RECORD, FitPlan, LastFit, write_fit_plan
+from prudent_bidding.forms import FORMS
 from prudent_bidding.tables import read_json
 
 FORMAT = 1  # of the record

@@ -11,9 +11,9 @@ import tyro
 from prudent import backend
 from prudent.cli.options import read
 from prudent.settings.checks import Count, CountOrZero, Positive, Seed, Share
-from prudent.settings.constraint import FormName
 from prudent_bidding.dataset import GMVLabel
 from prudent_bidding.fit_plan import POLICY, RECORD, FitPlan, make_fit_plan, read_last
+from prudent_bidding.forms import FormName
 from prudent_bidding.plan import LearnerSettings
 
 USUAL = LearnerSettings

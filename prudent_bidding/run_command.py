@@ -9,9 +9,9 @@ import tyro
 from prudent.backend import usable_cores
 from prudent.cli.options import read
 from prudent.settings.checks import Count, NotNegative, Positive, PositiveShare, Seed, Share
-from prudent.settings.constraint import FormName
 from prudent_bidding.dataset import GMVLabel
 from prudent_bidding.engines import EngineName
+from prudent_bidding.forms import FormName
 from prudent_bidding.plan import Plan, make_plan
 from prudent_bidding.protocol import run_protocol
 

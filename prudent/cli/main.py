@@ -188,7 +188,7 @@ class ResumeOptions:
 
 
 def resume(arguments: list[str]) -> None:
-    from prudent.api import resume as go_on
+    from prudent.agent import resume as go_on
 
     options = read(ResumeOptions, "prudent resume", arguments)
     try:

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from prudent.agent import Agent
-from prudent.api import resume
+from prudent.agent import Agent, resume
 from prudent.backend import ONE_THREAD, usable_cores
 from prudent.experiments.existing import last_lines, state_of
 from prudent.files import CannotWrite, to_json, write_atomically

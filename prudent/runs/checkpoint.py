@@ -13,7 +13,8 @@ those of older versions do not, and are believed without.
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
@@ -40,7 +41,6 @@ from prudent.runs.manifest import (
     read_arrays,
     read_manifest,
     read_rows,
-    segment_name,
 )
 from prudent.runs.manifest import DamagedCheckpoint as DamagedCheckpoint
 
@@ -108,6 +108,8 @@ def fill(template: Any, arrays: Mapping[str, np.ndarray], prefix: str, strict: b
     found = {}
     for name, leaf in named_leaves(template).items():
         array = arrays.get(prefix + name)
+        if array is None and (old := arrays.get(prefix + name.replace("dual/", "", 1))) is not None:
+            array = old.reshape(leaf.shape) if old.size == leaf.size else old  # before 0.5
         if array is None and not strict and OPTIMISER in name:
             array = np.zeros(leaf.shape, leaf.dtype)
         if array is None or array.shape != leaf.shape or array.dtype != leaf.dtype:
@@ -117,12 +119,25 @@ def fill(template: Any, arrays: Mapping[str, np.ndarray], prefix: str, strict: b
 
 
 def save_checkpoint(
-    folder: Path, run: RunIdentity, step: int, checkpoint: Checkpoint, rows: Rows | None = None
-) -> None:
-    """Write a checkpoint and the replay's rows that it adds, then drop what no kept one needs."""
+    folder: Path,
+    run: RunIdentity,
+    step: int,
+    checkpoint: Checkpoint,
+    rows: Rows | None = None,
+    before: Sequence[Manifest] | None = None,
+) -> list[Manifest]:
+    """Write a checkpoint and the replay's rows that it adds, then drop what no kept one needs.
+
+    Returns the manifests that are kept, which the next call takes as those from `before`; without
+    them they are read from the folder.
+    """
     checkpoints, segments_folder = folder / "checkpoints", folder / "replay"
     make_folder(checkpoints)
-    segments = save_rows(checkpoints, segments_folder, rows) if rows else []
+    before = kept_in(checkpoints) if before is None else before
+    segments = []
+    if rows:
+        make_folder(segments_folder)
+        segments = save_rows(before[-1].segments if before else [], segments_folder, rows)
     path = checkpoints / f"step-{step:09d}"
     content = save({name: np.asarray(a, order="C") for name, a in checkpoint.arrays.items()})
     write_atomically(path.with_suffix(".safetensors"), content)
@@ -137,35 +152,39 @@ def save_checkpoint(
         parts_of_run=dict(run.checksums or {}),
     )
     write_atomically(path.with_suffix(".json"), manifest_bytes(manifest))
-    drop_old(checkpoints, segments_folder)
+    kept = [*(other for other in before if other.step != step), manifest][-KEPT:]
+    drop_others(checkpoints, segments_folder, kept)
+    return kept
 
 
-def save_rows(checkpoints: Path, folder: Path, rows: Rows) -> list[Entry]:
+def save_rows(segments: Sequence[Entry], folder: Path, rows: Rows) -> list[Entry]:
     """The segments that together hold the replay, after writing the rows added since."""
-    make_folder(folder)
     # Segments beyond this point were written by a run that was killed and has since resumed.
-    segments = [
-        entry for entry in newest_segments(checkpoints) if rows.first < entry.stop <= rows.added
-    ]
-    start = max([rows.first, *(entry.stop for entry in segments)])
+    held = [entry for entry in segments if rows.first < entry.stop <= rows.added]
+    start = max([rows.first, *(entry.stop for entry in held)])
     if start < rows.added:
-        segments.append(write_segment(folder, rows, start))
-    return segments
+        content = save({"rows": rows.read(start, rows.added)})
+        entry = Entry(start, rows.added, Content(checksum(content), len(content)))
+        write_atomically(folder / entry.name, content)
+        held.append(entry)
+    return held
 
 
-def write_segment(folder: Path, rows: Rows, start: int) -> Entry:
-    content = save({"rows": rows.read(start, rows.added)})
-    write_atomically(folder / segment_name(start, rows.added), content)
-    return Entry(start, rows.added, Content(checksum(content), len(content)))
+def kept_in(checkpoints: Path) -> list[Manifest]:
+    """The readable ones of the newest, oldest first."""
+    kept = []
+    for path in manifests_in(checkpoints)[-KEPT:]:
+        with suppress(DamagedCheckpoint):
+            kept.append(read_manifest(path))
+    return kept
 
 
-def newest_segments(checkpoints: Path) -> list[Entry]:
-    for path in reversed(manifests_in(checkpoints)):
-        try:
-            return read_manifest(path).segments
-        except DamagedCheckpoint:
-            continue
-    return []
+def drop_others(checkpoints: Path, segments_folder: Path, kept: Sequence[Manifest]) -> None:
+    names = {f"step-{manifest.step:09d}" for manifest in kept}
+    remove_files(path for path in manifests_in(checkpoints) if path.stem not in names)
+    remove_files(p for p in checkpoints.glob("step-*.safetensors") if p.stem not in names)
+    needed = {entry.name for manifest in kept for entry in manifest.segments}
+    remove_files(p for p in segments_folder.glob("rows-*.safetensors") if p.name not in needed)
 
 
 def newest_step(folder: Path) -> int:
@@ -176,19 +195,6 @@ def newest_step(folder: Path) -> int:
         except DamagedCheckpoint:
             continue
     return 0
-
-
-def drop_old(checkpoints: Path, segments_folder: Path) -> None:
-    manifests = manifests_in(checkpoints)
-    kept = manifests[-KEPT:]
-    steps = {path.stem for path in kept}
-    remove_files(manifests[:-KEPT])
-    remove_files(p for p in checkpoints.glob("step-*.safetensors") if p.stem not in steps)
-    try:
-        needed = {entry.name for path in kept for entry in read_manifest(path).segments}
-    except DamagedCheckpoint:
-        return  # cannot know what it needs
-    remove_files(p for p in segments_folder.glob("rows-*.safetensors") if p.name not in needed)
 
 
 def remove_files(paths: Iterable[Path]) -> None:

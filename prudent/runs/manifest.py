@@ -55,7 +55,7 @@ class Entry(NamedTuple):
 
     @property
     def name(self) -> str:
-        return segment_name(self.start, self.stop)
+        return f"rows-{self.start:09d}-{self.stop:09d}.safetensors"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -90,10 +90,6 @@ class Manifest(NamedTuple):
             "segments": [entry.to_json() for entry in self.segments],
             "facts": self.facts,
         }
-
-
-def segment_name(start: int, stop: int) -> str:
-    return f"rows-{start:09d}-{stop:09d}.safetensors"
 
 
 def manifest_bytes(manifest: Manifest) -> bytes:

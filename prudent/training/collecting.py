@@ -76,7 +76,7 @@ COUNTERS = (
 
 def open_off_policy(prepared: Prepared) -> OffPolicySession:
     """A session at the beginning, or where the folder's newest checkpoint left off."""
-    run, parts = prepared.run, prepared.parts
+    run, parts = prepared.folder.run, prepared.parts
     spec, environment = parts.spec, parts.environment
     schedule = run.schedule
     if isinstance(schedule, SemiBatchSchedule):

@@ -6,19 +6,19 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
 
-from prudent.algorithms import ALGORITHMS
 from prudent.pieces.types import Algorithm, Spec
 from prudent.policies.exported import ACTIVATIONS
-from prudent.settings.registration import OURS
+from prudent.runs.checkpoint import named_leaves
 from prudent.settings.run import Run
 from prudent.settings.schedules import OnPolicySchedule
 
 
 def check_algorithm(run: Run, algorithm: Algorithm, spec: Spec) -> None:
-    """Of somebody else's algorithm; ours are tested."""
-    if ALGORITHMS.source(run.algorithm) == OURS:
-        return
+    check_leaves(jax.eval_shape(algorithm.init, jax.random.key(0)))
     check_actions(run.algorithm, algorithm, spec)
     if isinstance(run.schedule, OnPolicySchedule):
         check_noise(run.algorithm, algorithm)
@@ -52,3 +52,17 @@ def check_noise(name: str, algorithm: Algorithm) -> None:
             f"{', '.join(ACTIVATIONS)}; this one has {network.activation!r} and log_std "
             f"{'None' if network.log_std is None else 'given'}"
         )
+
+
+def check_leaves(state: Any) -> None:
+    """That what is saved of a state can be read again."""
+    for name, leaf in named_leaves(state).items():
+        try:
+            found = load(save({name: np.zeros(1, leaf.dtype)}))[name].dtype
+        except (SafetensorError, KeyError, TypeError):
+            found = None
+        if found != leaf.dtype:
+            raise ValueError(
+                f"checkpoints cannot keep the state's {name} ({leaf.dtype}) by this name and type; "
+                "float32 will do, and for a random key its numbers (jax.random.key_data)"
+            )

@@ -61,7 +61,7 @@ OnPolicySession = Session[EpochCollector]
 
 def open_on_policy(prepared: Prepared) -> OnPolicySession:
     """A session at the beginning, or where the folder's newest checkpoint left off."""
-    parts, schedule = prepared.parts, prepared.run.schedule
+    parts, schedule = prepared.parts, prepared.folder.run.schedule
     task, spec = parts.task, parts.spec
     assert isinstance(schedule, OnPolicySchedule)
     if task.shared:  # then the one environment stands still between two epochs

@@ -28,6 +28,7 @@ from prudent.runs.checkpoint import (
 )
 from prudent.runs.folder import RunFolder
 from prudent.runs.lines import Lines
+from prudent.runs.manifest import Manifest
 from prudent.settings.run import Run
 from prudent.tasks.adapter import AdaptedEnv
 from prudent.tasks.episodes import Accounting, accounting_of
@@ -78,10 +79,6 @@ class Prepared:
     callbacks: Sequence[Callback] = ()
     closing: ExitStack = field(default_factory=ExitStack)  # closes what is opened for the run
 
-    @property
-    def run(self) -> Run:
-        return self.folder.run
-
 
 class Window:
     """Means of the training metrics since the last evaluation."""
@@ -105,6 +102,9 @@ class Window:
 @dataclass
 class Session(Generic[C]):
     folder: RunFolder
+    run: Run
+    task: Task
+    learner: Learner
     parts: Parts
     accounting: Accounting
     reporter: Reporter
@@ -122,21 +122,10 @@ class Session(Generic[C]):
     closing: ExitStack
     evaluation_environments: list[AdaptedEnv] = field(default_factory=list)
     window_started: float = field(default_factory=perf_counter)
+    kept: list[Manifest] | None = None  # of the checkpoints there are, once one was saved
     stop_requested: bool = False  # by a signal
     halted: bool = False  # by a callback
     callback_error: BaseException | None = None
-
-    @property
-    def run(self) -> Run:
-        return self.folder.run
-
-    @property
-    def task(self) -> Task:
-        return self.parts.task
-
-    @property
-    def learner(self) -> Learner:
-        return self.parts.learner
 
     def work_in_window(self) -> int:
         """How much was done since the last evaluation, in the collector's unit."""
@@ -169,7 +158,7 @@ def open_session(
     state = learner.init()
     if found:
         state = jax.tree.map(jnp.asarray, fill(state, found.arrays, "state/"))
-    else:
+    elif prepared.parts.initial:
         state = with_initial_policy(state, prepared.parts.initial)
     progress = Lines(folder.path / "progress.jsonl", facts.get("progress_bytes", 0))
     prepared.closing.callback(progress.close)
@@ -177,6 +166,9 @@ def open_session(
     prepared.closing.callback(episodes.close)
     return Session(
         folder=folder,
+        run=folder.run,
+        task=prepared.parts.task,
+        learner=learner,
         parts=prepared.parts,
         accounting=accounting_of(folder.run),
         reporter=prepared.reporter,
@@ -216,7 +208,8 @@ def save_session(
     }
     checkpoint = Checkpoint({**state_arrays(session), **arrays}, everything)
     folder = session.folder
-    save_checkpoint(folder.path, folder.identity, name, checkpoint, rows)
+    identity, kept = folder.identity, session.kept
+    session.kept = save_checkpoint(folder.path, identity, name, checkpoint, rows, kept)
     session.last_checkpoint = session.step
 
 

@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
 
 from prudent.runs.checkpoint import load_newest, named_leaves
 from prudent.runs.folder import log_name, read_run
@@ -25,7 +23,6 @@ from prudent.settings.run import Run
 from prudent.settings.schedules import OffPolicySchedule, OnPolicySchedule, SemiBatchSchedule
 from prudent.tasks.adapter import AdaptedEnv, described
 from prudent.tasks.task import check_step_cost
-from prudent.training.learner import Learner
 
 PARAMS, OLD_PARAMS = "policy/params/", "old_policy/"  # the second where CVPO remembers the first
 POLICY = (PARAMS, f"learner/{PARAMS}")  # the second where observations are brought to scale
@@ -35,14 +32,12 @@ NORMALISER = "scale/observation"  # an on-policy run's running statistics
 
 class WarmRun(NamedTuple):
     run: Run  # its settings say where the first experience comes from
-    first_steps: Callable[[np.ndarray], Any] | None = None  # a policy for the warm-up
-    rows: np.ndarray | None = None  # logged transitions, packed for the replay
+    first_steps: Callable[[np.ndarray], Any] | None  # a policy for the warm-up
+    initial: dict[str, np.ndarray]  # logged transitions, packed for the replay, as `rows`
 
 
 def with_warmup(run: Run, source: Any, environment: AdaptedEnv) -> WarmRun:
     schedule = run.schedule
-    if source is None:
-        return WarmRun(run)
     if isinstance(schedule, OnPolicySchedule):
         raise ValueError(f"warmup: {run.algorithm} learns only from what its own policy does")
     if isinstance(source, str | Path):
@@ -58,11 +53,11 @@ def with_warmup(run: Run, source: Any, environment: AdaptedEnv) -> WarmRun:
         if isinstance(schedule, OffPolicySchedule):
             schedule = replace(schedule, warmup_steps=0)
         run = replace(run, warmup=log_name(rows), schedule=schedule)
-        return WarmRun(run, rows=rows)
+        return WarmRun(run, None, {"rows": rows})
     if callable(source) and isinstance(schedule, SemiBatchSchedule):
         raise ValueError("warmup: deployments begin with a log; let the policy write one first")
     if callable(source):
-        return WarmRun(replace(run, warmup="policy"), checked(source, environment))
+        return WarmRun(replace(run, warmup="policy"), checked(source, environment), {})
     raise ValueError(
         f"warmup: a policy (observation -> action), a mapping of arrays or an .npz file is needed, "
         f"not {type(source).__name__}"
@@ -208,27 +203,6 @@ def policy_of_run(folder: Path) -> dict[str, np.ndarray]:
             f"init_from: {folder} keeps its policy under no name known here (policy.params)"
         )
     return {n: a for n, a in state.items() if n.startswith(ACTING) or n == NORMALISER}
-
-
-def check_initial(learner: Learner, initial: Mapping[str, np.ndarray]) -> None:
-    """That the run can begin, and with the policy handed in, before anything is written."""
-    state = jax.eval_shape(learner.init)
-    check_leaves(state)
-    with_initial_policy(state, initial)
-
-
-def check_leaves(state: Any) -> None:
-    """That what is saved of a state can be read again."""
-    for name, leaf in named_leaves(state).items():
-        try:
-            found = load(save({name: np.zeros(1, leaf.dtype)}))[name].dtype
-        except (SafetensorError, KeyError, TypeError):
-            found = None
-        if found != leaf.dtype:
-            raise ValueError(
-                f"checkpoints cannot keep the state's {name} ({leaf.dtype}) by this name and type; "
-                "float32 will do, and for a random key its numbers (jax.random.key_data)"
-            )
 
 
 def with_initial_policy(state: Any, initial: Mapping[str, np.ndarray]) -> Any:
