@@ -98,6 +98,7 @@ class Calls:
     metrics: Any = None  # number of calls -> metrics, where they should differ
 
 
+NONE: Any = None  # these learners were compiled from no algorithm
 GREEDY, SAMPLED = 0.25, -0.5  # unit actions, so 1.5 and 0
 
 
@@ -127,6 +128,7 @@ def off_policy_learner(calls: Calls) -> Learner:
         return new, np.array([packed.mean(), 2.0], np.float32)
 
     return Learner(
+        algorithm=NONE,
         init=lambda: {"sum": np.zeros((), np.float32)},
         act=act,
         act_greedily=greedily,
@@ -157,6 +159,7 @@ def on_policy_learner(calls: Calls) -> Learner:
         return PolicyNetwork(layers, "tanh", "clip", np.full(1, LOG_STD, np.float32))
 
     return Learner(
+        algorithm=NONE,
         init=lambda: Agent({"sum": jnp.zeros(())}, Scaling(jnp.zeros(2), jnp.ones(2))),
         act=lambda *_: np.zeros(1),
         act_greedily=lambda agent, seen: np.full((len(seen), 1), GREEDY, np.float32),

@@ -5,16 +5,13 @@ import json
 import numpy as np
 import pytest
 from probes import ACTIVE, DELAYED, INFEASIBLE, SLACK
-from support import place, settings
+from support import prepared, settings
 
 from prudent.algorithms import ALGORITHMS
 from prudent.algorithms.resolve import make_run, with_values
 from prudent.policies.policy import load_policy
-from prudent.runs.folder import read_run, write_run
 from prudent.settings.checks import fitting
 from prudent.settings.schedules import OnPolicySchedule
-from prudent.tasks.adapter import open_environment
-from prudent.training.learner import make_spec
 from prudent.training.on_policy import train
 
 pytestmark = pytest.mark.slow
@@ -47,11 +44,10 @@ def solve(task, algorithm, folder, **values):
     preset = settings(algorithm, "default", task.name)
     known = fitting(chosen, ALGORITHMS[algorithm].config, OnPolicySchedule)
     run = make_run(algorithm, task, "default", 0, with_values(preset, known))
-    here = place(run, task, folder)
-    environment = open_environment(task)
-    write_run(folder, run, {"spec": make_spec(environment, run.critic_budget())._asdict()})
-    last = train(here)
-    return load_policy(folder, read_run(folder), None), last
+    ready = prepared(run, task, folder)
+    with ready.closing:
+        last = train(ready)
+    return load_policy(ready.folder, None), last
 
 
 def first_action(policy, size):

@@ -14,11 +14,9 @@ from prudent.algorithms.cvpo import CVPOConfig
 from prudent.algorithms.sac_pid import SACPIDConfig
 from prudent.algorithms.wcsac import WCSACConfig
 from prudent.policies.policy import load_policy
-from prudent.runs.folder import read_run, write_run
+from prudent.runs.folder import read_run
 from prudent.settings.checks import fitting
-from prudent.tasks.adapter import open_environment
 from prudent.tasks.orbit import BUDGET, best_return
-from prudent.training.learner import make_spec
 
 # Dual steps on what the policy does now: measured on the replay, the violation lags, and on
 # problems this small the multiplier circles the answer instead of finding it.
@@ -57,11 +55,8 @@ def solve(task, algorithm, folder, steps, **values):
         "checkpoint_every": steps, **SCHEDULES.get(algorithm, {}),
     }  # fmt: skip
     run = small_run(task, algorithm.split()[0], config=config, **schedule)
-    folder.mkdir(exist_ok=True)
-    environment = open_environment(task)
-    write_run(folder, run, {"spec": make_spec(environment, run.critic_budget())._asdict()})
     last = train_quietly(run, task, folder)
-    return load_policy(folder, read_run(folder), None), last
+    return load_policy(read_run(folder), None), last
 
 
 def first_action(policy, size):

@@ -3,6 +3,7 @@
 import json
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from support import settings
@@ -30,10 +31,15 @@ def test_list_shows_algorithms_and_budgets(monkeypatch, capsys):
 
 def resolved(monkeypatch, *words):
     """The settings a command line leads to, without training."""
-    import prudent.api
+    from prudent.agent import Agent
 
     found = {}
-    monkeypatch.setattr(prudent.api, "start", lambda run, *rest: found.update(run=run, rest=rest))
+
+    def of_run(run, task, folder, **options):
+        found.update(run=run, rest=(task, folder, options))
+        return SimpleNamespace(learn=dict)
+
+    monkeypatch.setattr(Agent, "of_run", of_run)
     prudent_command(monkeypatch, "train", *words)
     return found["run"], found["rest"]
 

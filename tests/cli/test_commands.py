@@ -1,21 +1,17 @@
-"""What the commands hand on, and what is in a run's record; nothing is compiled."""
+"""What the commands hand on; nothing is compiled."""
 
 import json
-import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from prudent.runs.record import run_checksums
 from support import small_run
-from varied import HORIZON, Calls, Varied, off_policy_learner, varied
+from varied import varied
 
 import prudent
 from prudent import api
+from prudent.agent import Agent
 from prudent.cli import main as cli
-from prudent.runs.folder import RunFolder, read_run
-from prudent.runs.lines import Lines
-from prudent.training import replay_collector
+from prudent.runs import folder as folders
 from prudent.training.reporter import Reporter
 
 
@@ -28,7 +24,13 @@ def run_command(monkeypatch, *words):
 def started(monkeypatch):
     """What `prudent train` would have begun."""
     found = []
-    monkeypatch.setattr(api, "start", lambda *arguments: found.append(arguments))
+
+    def begin(agent, task, warmup=None, init_from=None):
+        given = agent._callbacks, agent._log, agent._quiet
+        found.append((agent.run, task, agent.folder, (warmup, init_from, *given)))
+
+    monkeypatch.setattr(Agent, "_begin", begin)
+    monkeypatch.setattr(Agent, "learn", lambda agent: {})
     return found
 
 
@@ -56,7 +58,7 @@ def test_every_option_of_train_arrives(started, monkeypatch, tmp_path):
 def test_from_python_too(started):
     prudent.train(
         "sac", task="orbit", seed=4, budget=5.0, horizon=77, discounted=True, out="elsewhere",
-        warmup="w", log=("wandb",), quiet=True, steps=99, init_from="i", callbacks=[print],
+        warmup="w", log=("tensorboard",), quiet=True, steps=99, init_from="i", callbacks=[print],
     )  # fmt: skip
     run, task, folder, (warmup, init_from, callbacks, log, quiet) = started[0]
     assert (init_from, callbacks) == ("i", [print])
@@ -65,20 +67,10 @@ def test_from_python_too(started):
         77,
         Path("elsewhere"),
         "w",
-        ("wandb",),
+        ("tensorboard",),
         True,
     )
     assert run.schedule.steps == 99
-
-
-def test_seeds_and_settings_have_folders_of_their_own():
-    run = small_run(varied())
-    folder = api.default_folder(run)
-    assert folder.parts == ("runs", "varied", "cal", f"default-{run.identity()}", "seed-0")
-    assert api.default_folder(replace(run, seed=1)).parent == folder.parent
-    assert api.default_folder(replace(run, seed=1)) != folder
-    assert api.default_folder(replace(run, budget=9.0)).parent != folder.parent
-    assert api.default_folder(replace(run, task="a:b/c")).parts[1] == "a-b-c"
 
 
 def test_every_option_of_evaluate_arrives(monkeypatch, capsys):
@@ -117,7 +109,9 @@ def test_evaluate_and_export_take_the_snapshot_that_is_named(monkeypatch):
         raise Enough
 
     monkeypatch.setattr(api, "load", load)
-    monkeypatch.setattr(api, "read_run", lambda folder: RunFolder(None, "", {}))
+    monkeypatch.setattr(
+        folders, "read_run", lambda folder: folders.RunFolder(Path("run"), small_run(varied()), {})
+    )
     monkeypatch.setattr(api, "task_of", lambda *_: None)
     for call in (lambda: prudent.evaluate("run", step=5), lambda: api.export("run", "f", step=6)):
         with pytest.raises(Enough):
@@ -165,81 +159,12 @@ def test_a_stopped_run_says_how_to_go_on_and_is_no_success(
     def stop(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(api, "start", stop)
+    monkeypatch.setattr(Agent, "_begin", stop)
     monkeypatch.setattr(api, "resume", stop)
     with pytest.raises(SystemExit) as error:
         run_command(monkeypatch, *command)
     assert error.value.code == 130
     assert words in capsys.readouterr().out
-
-
-# The record of a run
-
-
-@pytest.fixture
-def folder(monkeypatch, tmp_path):
-    monkeypatch.setattr(Varied, "lives", [])
-    monkeypatch.setattr(
-        replay_collector, "compile_for_rows", lambda *_: off_policy_learner(Calls())
-    )
-    prudent.train(
-        "sac", env=Varied, budget=4.0, horizon=HORIZON, out=tmp_path / "run", quiet=True, seed=2,
-        hidden=(4,), steps=8, warmup_steps=4, batch_size=4, replay_capacity=50, evaluate_every=8,
-        evaluation_episodes=2, checkpoint_every=8, discounted=True,
-    )  # fmt: skip
-    return tmp_path / "run"
-
-
-def test_what_run_json_says(folder):
-    record = json.loads((folder / "run.json").read_text())
-    assert record["format"] == 2
-    assert record["spec"]["action_scale"] == [2.0]
-    assert record["spec"]["action_centre"] == [1.0]
-    assert record["spec"]["cost_budget"] == 4.0  # discounted, as the critic sees it
-    assert record["deterministic_reset"] is False
-    assert (record["run"]["seed"], record["run"]["discounted"]) == (2, True)
-    run, mark, _ = read_run(folder)
-    assert (run.seed, run.horizon, run.schedule.steps) == (2, HORIZON, 8)
-    assert mark == f"{record['identity']}-seed-2"
-    assert record["identity"] == run.identity() == replace(run, seed=5).identity()
-
-
-def test_a_record_says_where_starts_are_alike(monkeypatch, tmp_path):
-    monkeypatch.setattr(
-        replay_collector, "compile_for_rows", lambda *_: off_policy_learner(Calls())
-    )
-    task = varied(deterministic_reset=True)
-    run = small_run(task, "sac", steps=4, warmup_steps=4)
-    api.start(run, task, tmp_path / "run", api.Extras(quiet=True))
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["deterministic_reset"] is True
-
-
-def test_an_altered_record_is_refused(folder):
-    path, before = folder / "run.json", run_checksums(folder)
-    record = json.loads(path.read_text())
-    record["run"]["budget"] = 40.0
-    path.write_text(json.dumps(record))
-    with pytest.raises(ValueError, match="was altered: its settings do not have the identity"):
-        read_run(folder)
-    after = run_checksums(folder)
-    assert after["spec"] == before["spec"]
-    assert after["settings"] != before["settings"]
-
-
-def test_the_lines_of_a_file_are_synced_and_notes_are_written_once(tmp_path, monkeypatch):
-    synced = []
-    real = os.fsync
-    monkeypatch.setattr(os, "fsync", lambda file: (synced.append(file), real(file))[1])
-    written = Lines(tmp_path / "lines.jsonl", 0)
-    written.noted = {"note": 1}
-    written.write({"a": 1})
-    written.write({"a": 2})
-    before = len(synced)
-    assert written.sync() == (tmp_path / "lines.jsonl").stat().st_size
-    assert len(synced) == before + 1
-    written.close()
-    found = [json.loads(line) for line in (tmp_path / "lines.jsonl").read_text().splitlines()]
-    assert found == [{"a": 1, "note": 1}, {"a": 2}]
 
 
 def test_a_budget_that_cannot_be_kept_is_said_once(capsys):

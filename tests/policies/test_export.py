@@ -15,24 +15,17 @@ import prudent
 from prudent.algorithms.cvpo import CVPOConfig
 from prudent.policies.exported import DamagedPolicy, load_exported
 from prudent.policies.policy import Policy
-from prudent.runs.folder import write_run
 from prudent.tasks import TASKS
-from prudent.tasks.adapter import open_environment
-from prudent.training.learner import make_spec
 
 # Action bounds that are not 1, and observations of several sizes.
 TASK = replace(TASKS["humanoid-velocity"], horizon=10)
 
 
 def trained(algorithm, folder, config=None):
-    folder.mkdir()
     if algorithm == "ppo":
         run, train = small(TASK, algorithm, steps=40), train_on_policy
     else:
         run, train = small_run(TASK, algorithm, config=config, steps=20), train_quietly
-    environment = open_environment(TASK)
-    write_run(folder, run, {"spec": make_spec(environment, run.critic_budget())._asdict()})
-    environment.close()
     train(run, TASK, folder)
     return folder
 

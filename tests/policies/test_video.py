@@ -165,8 +165,8 @@ def evaluated(monkeypatch):
     task = Task("drawn", make, 1, Constraint(9.0, discounted=False), summary="")
     results = {"step": 5, "budget": 9.0, "evaluation": MEASURED}
     monkeypatch.setattr(prudent.api, "load", lambda folder, step: STILL)
-    stored = RunFolder(small_run(task), "mark", {})
-    monkeypatch.setattr(prudent.api, "read_run", lambda folder: stored)
+    stored = RunFolder(Path("run"), small_run(task), {})
+    monkeypatch.setattr(prudent.runs.folder, "read_run", lambda folder: stored)
     monkeypatch.setattr(prudent.api, "task_of", lambda run, env, cost: task)
     monkeypatch.setattr(prudent.policies.policy, "evaluate_policy", lambda *_: results)
     return results

@@ -80,7 +80,7 @@ def assert_same(folder: Path, whole: Path) -> None:
     assert ours["facts"] == theirs["facts"]
     assert (ours["run"], ours["settings"]) == (theirs["run"], theirs["settings"])
     assert read_run(folder).run == read_run(whole).run
-    assert read_run(folder).mark == read_run(whole).mark
+    assert read_run(folder).run_id == read_run(whole).run_id
 
 
 # On every interval; no snapshot is due there; no evaluation either; nothing at all is.
@@ -142,7 +142,7 @@ def test_killed_at_any_moment_of_the_change(steps, runs, copy, monkeypatch):
             patch.setattr(os, "replace", counted(os.replace))
             patch.setattr(Path, "unlink", counted(Path.unlink))
             try:
-                prolong(folder, STEPS, shared=False)
+                prolong(read_run(folder), STEPS, shared=False)
                 done = True
             except Killed:
                 done = False

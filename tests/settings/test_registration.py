@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from prudent.runs.initial import policy_of_run, with_initial_policy
 from prudent_td3.pump import PUMP
 from prudent_td3.td3_lag import TD3_LAG
 from test_cli import prudent_command, resolved
@@ -43,6 +42,7 @@ from prudent.tasks.adapter import UnsupportedEnvironment, open_environment
 from prudent.tasks.episodes import accounting_of
 from prudent.tasks.finding import find_task
 from prudent.tasks.task import check_task
+from prudent.training.warmup import policy_of_run, with_initial_policy
 
 ROOT = Path(prudent.__file__).parents[1]
 SMALL = {

@@ -10,7 +10,6 @@ from prudent.runs.folder import run_from_json
 from prudent.settings.run import identity_of, run_to_json
 from prudent.settings.schedules import OffPolicySchedule
 from prudent.training.off_policy import call_sizes, next_block, take_step, updates_due
-from prudent.training.session import close_session
 
 
 def updates_by_epoch(ratio, epochs, horizon=1000, cap=5.0):
@@ -111,10 +110,10 @@ def test_the_loop_keeps_the_schedule(name, tmp_path):
     run = small_run(DELAYED, updates_cap=None, **values)
     session = open_quietly(run, DELAYED, tmp_path)
     made = []
-    while session.step < 12:
-        take_step(session)
-        made.append(session.updates)
-    close_session(session)
+    with session.closing:
+        while session.step < 12:
+            take_step(session)
+            made.append(session.updates)
     assert not any(made[:-12])  # none during the warm-up
     assert made[-12:] == expected
     assert int(session.state.updates) == expected[-1]

@@ -152,7 +152,7 @@ def test_an_environment_or_a_function_that_returns_it_stays_its_owners():
     for given in (env, lambda: env):
         task = find_task("theirs", given, budget=3.0, horizon=10)
         assert task.shared
-        adapter.probe(task)
+        adapter.probe(open_environment(task))
         assert open_environment(task).reset(0).tolist() == [0.0, 0.0]
         gc.collect()
     assert env.closed == 0
@@ -241,7 +241,7 @@ REFUSED = {
 def test_what_is_no_result_is_refused_by_name(case):
     changes, message = REFUSED[case]
     with pytest.raises(UnsupportedEnvironment, match=f"theirs: {message}") as error:
-        adapter.probe(task_of(lambda: Returning(**changes)))
+        adapter.probe(open_environment(task_of(lambda: Returning(**changes))))
     assert "\n" not in str(error.value)
 
 
@@ -325,10 +325,10 @@ def test_a_cost_that_is_not_there_is_refused_by_name():
     with pytest.raises(
         UnsupportedEnvironment, match=r"parts: cost='haste' names no entry.*'speed'"
     ):
-        adapter.probe(task)
+        adapter.probe(open_environment(task))
     task = find_task("parts", Parts, budget=1.0, horizon=5, cost=lambda *_: None)
     with pytest.raises(UnsupportedEnvironment, match="parts: cost is None; a single number"):
-        adapter.probe(task)
+        adapter.probe(open_environment(task))
     assert task.cost_source.endswith("<lambda>")
     with pytest.raises(ValueError, match="orbit: the task has a cost of its own"):
         find_task("orbit", cost=spent)
@@ -369,8 +369,8 @@ def test_environments_of_other_packages(name):
     size, actions, cost, limit = THEIRS[name]
     task = find_task(name, budget=1.0, horizon=None if limit else 20, cost=cost)
     assert task.horizon == (limit or 20)
-    adapter.probe(task)
     environment = open_environment(task)
+    adapter.probe(environment)
     assert (environment.observation_size, environment.action_size) == (size, actions)
     before = environment.reset(0)
     outcomes = [environment.step(np.full(actions, 0.5)) for _ in range(5)]

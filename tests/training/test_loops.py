@@ -11,8 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from prudent.training.replay_collector import Warmup
-from support import lines, place, small_run
+from support import lines, open_quietly, prepared, small_run, train_quietly
 from varied import (
     BIAS,
     GREEDY,
@@ -32,21 +31,22 @@ from prudent.algorithms import ALGORITHMS
 from prudent.algorithms.resolve import Settings, make_run
 from prudent.settings.schedules import OnPolicySchedule
 from prudent.tasks.episodes import EVALUATION_SEED
-from prudent.training import epoch_collector, off_policy, on_policy, replay_collector
-from prudent.training.collecting import open_off_policy
+from prudent.training import epoch_collector, off_policy, on_policy
+from prudent.training import run as run_module
 from prudent.training.epoch_collector import collect, open_on_policy
 from prudent.training.evaluation import evaluate_and_record
-from prudent.training.session import NonFinite, close_session
+from prudent.training.session import NonFinite
 
 STEPS, WARMUP = 60, 13  # the warm-up ends in the middle of an episode
 
 
 @pytest.fixture(autouse=True)
 def calls(monkeypatch):
-    """The learners of these tests, and what they were asked."""
+    """The learners of these tests, and what they were asked. No environment is probed."""
     found = Calls()
     monkeypatch.setattr(Varied, "lives", [])
-    monkeypatch.setattr(replay_collector, "compile_for_rows", lambda *_: off_policy_learner(found))
+    monkeypatch.setattr(run_module, "probe", lambda environment: None)
+    monkeypatch.setattr(run_module, "compile_for_rows", lambda *_: off_policy_learner(found))
     monkeypatch.setattr(epoch_collector, "compiled", lambda *_: on_policy_learner(found))
     return found
 
@@ -54,10 +54,6 @@ def calls(monkeypatch):
 def run_of(task, seed=0, **schedule):
     usual = {"steps": STEPS, "warmup_steps": WARMUP, "updates_cap": None, "replay_capacity": 500}
     return small_run(task, "sac", seed, **{**usual, **schedule})
-
-
-def train_off_policy(run, task, folder, warmup=None):
-    return off_policy.train(place(run, task, folder), warmup or Warmup())
 
 
 def on_policy_run(task, seed=0, **schedule):
@@ -72,7 +68,9 @@ def on_policy_run(task, seed=0, **schedule):
 
 
 def train_on_policy(run, task, folder):
-    return on_policy.train(place(run, task, folder))
+    ready = prepared(run, task, folder)
+    with ready.closing:
+        return on_policy.train(ready)
 
 
 def courses(seed, steps):
@@ -94,7 +92,7 @@ def read(path):
 
 @pytest.mark.parametrize("seed", [0, 3])
 def test_every_training_episode_starts_from_its_own_seed(seed, tmp_path):
-    train_off_policy(run_of(varied(), seed), varied(), tmp_path)
+    train_quietly(run_of(varied(), seed), varied(), tmp_path)
     known = courses(seed, WARMUP + STEPS)
     begun = len(known) + (known[-1][1] == WARMUP + STEPS)  # the next begins where one ends
     training = max(Varied.lives, key=lambda life: len(life.seeds))
@@ -104,10 +102,10 @@ def test_every_training_episode_starts_from_its_own_seed(seed, tmp_path):
 
 def test_on_policy_episodes_go_on_counting(tmp_path):
     run = on_policy_run(varied(), seed=2, environments=2, epoch_steps=40, steps=80)
-    session = open_on_policy(place(run, varied(), tmp_path))
-    collect(session)
-    collect(session)
-    close_session(session)
+    session = open_on_policy(prepared(run, varied(), tmp_path))
+    with session.closing:
+        collect(session)
+        collect(session)
     begun = session.collector.episodes_begun
     seeds = sorted(
         s for e in session.collector.environments.environments for s in e.unwrapped.life.seeds
@@ -116,7 +114,7 @@ def test_on_policy_episodes_go_on_counting(tmp_path):
 
 
 def test_evaluations_start_where_training_never_does(tmp_path):
-    train_off_policy(run_of(varied(), evaluation_episodes=3), varied(), tmp_path)
+    train_quietly(run_of(varied(), evaluation_episodes=3), varied(), tmp_path)
     training, *others = sorted(Varied.lives, key=lambda life: -len(life.seeds))
     expected = [seed_of(EVALUATION_SEED, index) for index in range(3)]
     evaluating = [life for life in others if life.seeds]
@@ -136,7 +134,7 @@ def test_records_of_episodes_by_their_courses(discounted, tmp_path):
     task = varied(discounted=discounted)
     run = run_of(task)
     run = replace(run, config=replace(run.config, discount=0.9, cost_discount=0.6))
-    train_off_policy(run, task, tmp_path)
+    train_quietly(run, task, tmp_path)
     episodes = read(tmp_path / "episodes.jsonl")
     known = [(c, at) for c, at in courses(0, WARMUP + STEPS) if at <= WARMUP + STEPS]
     assert [e["step"] for e in episodes] == [at - WARMUP for _, at in known]
@@ -157,7 +155,7 @@ def test_records_of_episodes_by_their_courses(discounted, tmp_path):
 
 def test_progress_by_hand(calls, tmp_path):
     calls.metrics = lambda count: np.array([float(count), -1.0])
-    last = train_off_policy(run_of(varied(), evaluate_every=20), varied(), tmp_path)
+    last = train_quietly(run_of(varied(), evaluate_every=20), varied(), tmp_path)
     progress = read(tmp_path / "progress.jsonl")
     assert [line["step"] for line in progress] == [0, 20, 40, 60]
     assert [line["updates"] for line in progress] == [0, 40, 80, 120]
@@ -182,20 +180,20 @@ def test_progress_by_hand(calls, tmp_path):
 def test_the_history_holds_what_exceeds_the_budget(calls, tmp_path):
     calls.metrics = lambda count: np.array([float(count), 3.0])
     run = run_of(varied(), steps=120, evaluate_every=10)
-    session = open_off_policy(place(run, varied(), tmp_path), Warmup())
-    off_policy.run_to_end(session)
+    session = open_quietly(run, varied(), tmp_path)
+    with session.closing:
+        off_policy.run_to_end(session)
     cost = session.last_line["evaluation"]["cost"]
     assert {entry["excess"] for entry in session.history} == {cost - 4.0}
     assert {entry["violation"] for entry in session.history} == {3.0}
     assert len(session.history) == 10
-    close_session(session)
     marked = ["probably_infeasible" in line for line in read(tmp_path / "progress.jsonl")]
     assert marked == [False] * 10 + [True] * 3  # after ten with a multiplier that only grew
 
 
 def test_sampled_evaluations_are_sampled_anew_at_every_step(calls, tmp_path):
     task = varied(deterministic_reset=True)
-    last = train_off_policy(run_of(task, steps=20, evaluation_episodes=3), task, tmp_path)
+    last = train_quietly(run_of(task, steps=20, evaluation_episodes=3), task, tmp_path)
     greedy, sampled = last["evaluation"], last["sampled_evaluation"]
     lengths = [Course(seed_of(EVALUATION_SEED, index)).steps for index in range(3)]
     assert greedy["lengths"] == lengths[:1]
@@ -211,7 +209,7 @@ def test_sampled_evaluations_are_sampled_anew_at_every_step(calls, tmp_path):
 
 def test_no_two_calls_share_a_moment_and_blocks_are_counted_through(calls, tmp_path):
     run = run_of(varied(), updates_per_step=9, update_every=3)
-    train_off_policy(run, varied(), tmp_path)
+    train_quietly(run, varied(), tmp_path)
     assert calls.acted == list(range(WARMUP + STEPS))
     moments = [moment for _, _, moment in calls.updates]
     assert len(set(moments)) == len(moments)
@@ -251,13 +249,13 @@ def expected_updates(schedule, seed=0):
 )
 def test_updates_follow_the_episodes_and_the_cap_begins_anew_each_epoch(values, tmp_path):
     run = run_of(varied(), **values)
-    session = open_off_policy(place(run, varied(), tmp_path), Warmup())
+    session = open_quietly(run, varied(), tmp_path)
     made = []
-    while session.step < STEPS:
-        off_policy.take_step(session)
-        if session.step > 0:
-            made.append(session.updates)
-    close_session(session)
+    with session.closing:
+        while session.step < STEPS:
+            off_policy.take_step(session)
+            if session.step > 0:
+                made.append(session.updates)
     assert made == expected_updates(run.schedule)
     assert len(set(made)) > 3
 
@@ -265,11 +263,11 @@ def test_updates_follow_the_episodes_and_the_cap_begins_anew_each_epoch(values, 
 @pytest.mark.parametrize("terminal", [False, True])
 def test_masks_where_episodes_terminate_are_truncated_or_cut(terminal, tmp_path):
     run = run_of(varied(), timeout_is_terminal=terminal)
-    session = open_off_policy(place(run, varied(), tmp_path), Warmup())
-    while session.step < STEPS:
-        off_policy.take_step(session)
+    session = open_quietly(run, varied(), tmp_path)
+    with session.closing:
+        while session.step < STEPS:
+            off_policy.take_step(session)
     replay = session.collector.replay
-    close_session(session)
     masks = []
     for course, _ in courses(0, WARMUP + STEPS):
         ended = course.terminated or terminal
@@ -280,7 +278,7 @@ def test_masks_where_episodes_terminate_are_truncated_or_cut(terminal, tmp_path)
 
 
 def test_batches_are_rows_of_the_replay_and_all_of_them_come(calls, tmp_path):
-    train_off_policy(run_of(varied(), updates_per_step=20), varied(), tmp_path)
+    train_quietly(run_of(varied(), updates_per_step=20), varied(), tmp_path)
     drawn = {tuple(row) for packed in calls.rows for batch in packed for row in batch}
     assert len(drawn) == WARMUP + STEPS
 
@@ -288,7 +286,7 @@ def test_batches_are_rows_of_the_replay_and_all_of_them_come(calls, tmp_path):
 def test_targets_of_several_steps_discount_each_signal_by_its_own(calls, tmp_path):
     run = run_of(varied(), target_steps=2, updates_per_step=9)
     run = replace(run, config=replace(run.config, discount=0.9, cost_discount=0.5))
-    train_off_policy(run, varied(), tmp_path)
+    train_quietly(run, varied(), tmp_path)
     by_start = {Course(seed_of(0, i)).start: Course(seed_of(0, i)) for i in range(STEPS)}
     joined = 0
     for start, time, _, _, cost, reward_mask, cost_mask, _, then in np.concatenate(
@@ -307,9 +305,7 @@ def test_targets_of_several_steps_discount_each_signal_by_its_own(calls, tmp_pat
 
 
 def test_a_policy_warms_up_in_its_own_units_and_no_longer(tmp_path):
-    train_off_policy(
-        run_of(varied()), varied(), tmp_path, Warmup(policy=lambda seen: np.array([2.0 + seen[0]]))
-    )
+    train_quietly(run_of(varied()), varied(), tmp_path, lambda seen: np.array([2.0 + seen[0]]))
     training = max(Varied.lives, key=lambda life: len(life.seeds))
     starts = [Course(seed).start for seed in training.seeds]
     taken = [
@@ -321,13 +317,13 @@ def test_a_policy_warms_up_in_its_own_units_and_no_longer(tmp_path):
 
 def test_a_run_that_lacks_its_log_does_not_go_on(tmp_path):
     run = replace(run_of(varied(), warmup_steps=0), warmup="log-12345678")
-    with pytest.raises(ValueError, match=r"stopped during its warm-up \(log-12345678\)"):
-        open_off_policy(place(run, varied(), tmp_path), Warmup())
+    with pytest.raises(ValueError, match=r"log-12345678.*--warmup"):
+        open_quietly(run, varied(), tmp_path)
 
 
 def test_snapshots_and_evaluations_at_their_multiples_and_at_the_end(tmp_path):
     run = run_of(varied(), snapshot_every=25, evaluate_every=35, checkpoint_every=45)
-    train_off_policy(run, varied(), tmp_path)
+    train_quietly(run, varied(), tmp_path)
     snapshots = sorted(p.stem for p in (tmp_path / "snapshots").glob("*"))
     assert snapshots == ["step-000000025", "step-000000050", "step-000000060"]
     assert [line["step"] for line in read(tmp_path / "progress.jsonl")] == [0, 35, 60]
@@ -376,24 +372,24 @@ def assert_same_run(folder, whole):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_finishes_the_step_saves_and_goes_on_the_same(number, tmp_path, monkeypatch):
     run = run_of(varied(), checkpoint_every=1000, updates_per_step=0.7)
-    train_off_policy(run, varied(), tmp_path / "whole")
+    train_quietly(run, varied(), tmp_path / "whole")
     before = signal.getsignal(number)
     with monkeypatch.context() as patch:
         patch.setattr(Varied, "lives", [])
         interrupted_at(WARMUP + 33, patch, (number,))
         with pytest.raises(KeyboardInterrupt):
-            train_off_policy(run, varied(), tmp_path / "cut")
+            train_quietly(run, varied(), tmp_path / "cut")
     assert signal.getsignal(number) is before
     saved = sorted(p.stem for p in (tmp_path / "cut" / "checkpoints").glob("*.json"))
     assert saved == [f"step-{WARMUP:09}", f"step-{WARMUP + 33:09}"]
-    train_off_policy(run, varied(), tmp_path / "cut")
+    train_quietly(run, varied(), tmp_path / "cut")
     assert_same_run(tmp_path / "cut", tmp_path / "whole")
 
 
 def test_a_second_interrupt_stops_at_once(tmp_path, monkeypatch):
     interrupted_at(WARMUP + 33, monkeypatch, (signal.SIGINT, signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
-        train_off_policy(run_of(varied(), checkpoint_every=1000), varied(), tmp_path)
+        train_quietly(run_of(varied(), checkpoint_every=1000), varied(), tmp_path)
     saved = sorted(p.stem for p in (tmp_path / "checkpoints").glob("*.json"))
     assert saved == [f"step-{WARMUP:09}"]
 
@@ -416,7 +412,7 @@ def test_an_interrupted_epoch_is_finished_saved_and_gone_on_from(tmp_path, monke
 def test_a_state_that_is_not_finite_is_not_saved(calls, tmp_path):
     calls.poison_at = 25  # of two updates a step: within step 24
     with pytest.raises(NonFinite, match=r"step 30: the learner's state \(sum\).*at step 20 in"):
-        train_off_policy(run_of(varied()), varied(), tmp_path)
+        train_quietly(run_of(varied()), varied(), tmp_path)
     saved = sorted(p.stem for p in (tmp_path / "checkpoints").glob("*.json"))
     assert saved == [f"step-{WARMUP + 10:09}", f"step-{WARMUP + 20:09}"]
 
@@ -430,12 +426,12 @@ def test_nor_by_the_other_loop(calls, tmp_path):
 
 def test_resumed_from_any_checkpoint_it_ends_the_same(tmp_path):
     run = run_of(varied(), checkpoint_every=11, updates_per_step=0.7, replay_capacity=30)
-    last = train_off_policy(run, varied(), tmp_path / "whole")
-    assert train_off_policy(run, varied(), tmp_path / "whole") == last  # there is nothing left
+    last = train_quietly(run, varied(), tmp_path / "whole")
+    assert train_quietly(run, varied(), tmp_path / "whole") == last  # there is nothing left
     shutil.copytree(tmp_path / "whole", tmp_path / "cut")
     for path in (tmp_path / "cut" / "checkpoints").glob(f"step-{WARMUP + STEPS:09}*"):
         path.unlink()
-    train_off_policy(run, varied(), tmp_path / "cut")
+    train_quietly(run, varied(), tmp_path / "cut")
     assert_same_run(tmp_path / "cut", tmp_path / "whole")
 
 
@@ -523,7 +519,6 @@ def test_evaluation_within_the_other_loop(tmp_path):
 
 def test_an_evaluation_that_is_not_finite_stops_the_run(tmp_path, monkeypatch):
     monkeypatch.setattr(Course, "cost", lambda self, time: np.nan)
-    session = open_off_policy(place(run_of(varied()), varied(), tmp_path), Warmup())
-    with pytest.raises(NonFinite, match=r"cost \(in an evaluation\) is not finite"):
+    session = open_quietly(run_of(varied()), varied(), tmp_path)
+    with session.closing, pytest.raises(NonFinite, match=r"cost \(in an evaluation\)"):
         evaluate_and_record(session)
-    close_session(session)

@@ -1,6 +1,7 @@
 """The on-policy loop and its algorithms: what is stored, how it is cut, that it repeats itself."""
 
 import json
+from contextlib import ExitStack
 from dataclasses import replace
 
 import jax
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from probes import ACTIVE, DELAYED
-from support import ON_POLICY, build, lines, place, settings
+from support import ON_POLICY, build, lines, prepared, settings
 from test_training import Counting, counting
 
 import prudent
@@ -24,7 +25,7 @@ from prudent.tasks.adapter import open_environment
 from prudent.training.epoch_collector import collect, on_host, open_on_policy
 from prudent.training.learner import make_spec
 from prudent.training.on_policy import train
-from prudent.training.session import NonFinite, close_session
+from prudent.training.session import NonFinite
 
 CONFIG = {"hidden": (8,), "passes": 2, "batch_size": 16}
 SCHEDULE = OnPolicySchedule(
@@ -39,20 +40,21 @@ def small(task, algorithm="ppo-lag", seed=0, **schedule):
 
 
 def train_quietly(run, task, folder):
-    return train(place(run, task, folder))
+    ready = prepared(run, task, folder)
+    with ready.closing:
+        return train(ready)
 
 
 @pytest.fixture
 def session_of():
-    opened = []
+    with ExitStack() as closing:
 
-    def open_one(run, task, folder):
-        opened.append(open_on_policy(place(run, task, folder)))
-        return opened[-1]
+        def open_one(run, task, folder):
+            ready = prepared(run, task, folder)
+            closing.enter_context(ready.closing)
+            return open_on_policy(ready)
 
-    yield open_one
-    for session in opened:
-        close_session(session)
+        yield open_one
 
 
 def test_ends_and_masks_of_a_rollout(session_of, tmp_path):

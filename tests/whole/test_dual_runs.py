@@ -8,9 +8,8 @@ import gymnasium
 import numpy as np
 import pytest
 from probes import INFEASIBLE, SLACK, OneStep, probe
-from prudent.training.replay_collector import Warmup
 from safetensors.numpy import load_file
-from support import lines, place, small_run, train_quietly
+from support import lines, small_run, train_quietly
 from test_probes import first_action, solve
 
 import prudent
@@ -22,7 +21,7 @@ from prudent.settings.run import Run, run_to_json
 from prudent.tasks import TASKS
 from prudent.tasks.skid import BUDGET, HORIZON, best_return
 from prudent.training import off_policy
-from prudent.training.off_policy import take_ended, train
+from prudent.training.off_policy import take_ended
 from prudent.training.replay import Replay
 
 RECENT = {"dual_states": "recent", "recent_steps": 100}
@@ -54,11 +53,11 @@ class Stale(gymnasium.Env):
 
 
 def stale(more: float):
-    """Training's environment, the second to be made, is the only one that was ever elsewhere."""
+    """Training's environment, the first to be made, is the only one that was ever elsewhere."""
     made: list[Stale] = []
 
     def make():
-        made.append(Stale(more, 200 if len(made) == 1 else 0))
+        made.append(Stale(more, 0 if made else 201))
         return made[-1]
 
     return replace(probe("stale", make, 0.75, 1), cost_range=(-1.0, 4.0))
@@ -121,8 +120,8 @@ def test_resume_with_all_options_is_exact(tmp_path):
     task = replace(TASKS["skid"], horizon=6)
     run = small_run(task, config=CALConfig(hidden=(8, 8), **{**options, "recent_steps": 20}))
     train_quietly(run, task, tmp_path / "whole")
-    stopping = place(run, task, tmp_path / "parts")
-    train(replace(stopping, callbacks=(lambda line: line["step"] == 20,)), Warmup())
+    stop = [lambda line, session: line["step"] == 20]
+    train_quietly(run, task, tmp_path / "parts", callbacks=stop)
     train_quietly(run, task, tmp_path / "parts")
     for file in ("progress.jsonl", "episodes.jsonl"):
         assert lines(tmp_path / "whole" / file) == lines(tmp_path / "parts" / file)

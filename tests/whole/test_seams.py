@@ -153,10 +153,10 @@ def test_the_probe_looks_at_everything(quantity, monkeypatch):
             return seen, wrong, terminated, truncated, info
         return seen, reward, terminated, truncated, {"cost": wrong}
 
-    probe(varied())
+    probe(open_environment(varied()))
     monkeypatch.setattr(Varied, "step", step)
     with pytest.raises(UnsupportedEnvironment, match="a non-finite number in its first steps"):
-        probe(varied())
+        probe(open_environment(varied()))
 
 
 def test_a_cost_that_is_named_goes_before_the_one_that_is_there(monkeypatch):

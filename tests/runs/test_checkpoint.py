@@ -16,16 +16,17 @@ from prudent.files import CannotWrite, checksum, to_json
 from prudent.runs.checkpoint import (
     Checkpoint,
     DamagedCheckpoint,
+    RunIdentity,
     load_newest,
-    place_rows,
     save_checkpoint,
 )
+from prudent.runs.folder import write_run
 from prudent.runs.snapshot import save_snapshot
 from prudent.tasks import TASKS
 from prudent.tasks.adapter import Outcome
 from prudent.training.replay import Discounts, Replay
 
-MARK = "12345678-seed-0"
+RUN = RunIdentity("12345678-seed-0")
 CAPACITY = 50
 
 
@@ -40,10 +41,10 @@ def add(replay: Replay, rows: int) -> None:
 REWARD = 3  # its column: after two numbers of observation and one of action
 
 
-def write(folder: Path, step: int, replay: Replay | None, **more) -> None:
+def write(folder: Path, step: int, replay: Replay | None, run=RUN) -> None:
     facts = {"step": step, "progress_bytes": 0}
     checkpoint = Checkpoint({"state/x": np.full(3, float(step))}, facts)
-    save_checkpoint(folder, step, checkpoint, replay, MARK, **more)
+    save_checkpoint(folder, run, step, checkpoint, replay)
 
 
 @pytest.fixture
@@ -57,15 +58,15 @@ def run(tmp_path):
     return tmp_path
 
 
-def read(folder: Path, **more):
+def read(folder: Path, run=RUN, **more):
     said: list[str] = []
-    return load_newest(folder, MARK, said.append, **more), said
+    return load_newest(folder, run, said.append, **more), said
 
 
 def placed(found) -> Replay:
     replay = Replay(CAPACITY, 2, 1)
     replay.rows[:] = np.nan  # a hole would be seen
-    place_rows(replay, found)
+    replay.restore(found)
     return replay
 
 
@@ -382,7 +383,7 @@ def test_any_flipped_bit_leaves_a_run_to_go_on_with(run, tmp_path_factory):
 def test_rows_of_another_width_are_refused(run):
     found, _ = read(run)
     with pytest.raises(DamagedCheckpoint, match="rows have 9 numbers, not the 11 of this run's"):
-        place_rows(Replay(CAPACITY, 3, 1), found)
+        Replay(CAPACITY, 3, 1).restore(found)
 
 
 @pytest.mark.parametrize("name", ["checkpoints", "replay"])
@@ -405,28 +406,41 @@ def test_snapshots_follow_no_links(name, tmp_path):
     path = tmp_path / "run" / name
     path.parent.mkdir(parents=True)
     path.symlink_to(tmp_path / "elsewhere")
+    folder = write_run(tmp_path / "run", small_run(TASKS["orbit"]), {})
     with pytest.raises(CannotWrite, match=f"{name} cannot be written: it is a symbolic link"):
-        save_snapshot(tmp_path / "run", 1, {"x": np.zeros(3)})
+        save_snapshot(folder, 1, {"x": np.zeros(3)})
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
 def test_what_run_json_says_is_covered(tmp_path):
-    parts = {"spec": "a", "settings": "b"}
-    write(tmp_path, 1, None, parts_of_run=parts)
-    assert read(tmp_path, parts_of_run=parts)[0]
+    run = RUN._replace(checksums={"spec": "a", "settings": "b"})
+    write(tmp_path, 1, None, run)
+    assert read(tmp_path, run)[0]
     assert json.loads((tmp_path / "checkpoints/step-000000001.json").read_text())["spec"] == "a"
     for other in ({"spec": "c", "settings": "b"}, {"settings": "b"}):
         with pytest.raises(DamagedCheckpoint, match=r"run\.json was altered since \(its spec\)"):
-            read(tmp_path, parts_of_run=other)
+            read(tmp_path, RUN._replace(checksums=other))
     with pytest.raises(DamagedCheckpoint, match=r"run\.json was altered since \(its settings\)"):
-        read(tmp_path, parts_of_run={"spec": "a", "settings": "c"})
+        read(tmp_path, RUN._replace(checksums={"spec": "a", "settings": "c"}))
+
+
+def test_checkpoints_from_before_a_run_was_prolonged_are_its_own(tmp_path):
+    shorter = RunIdentity("87654321-seed-0", {"settings": "short"})
+    write(tmp_path, 1, None, shorter)
+    with pytest.raises(DamagedCheckpoint, match=shorter.run_id):
+        read(tmp_path)
+    longer = RunIdentity(RUN.run_id, {"settings": "long"}, {shorter.run_id: shorter.checksums})
+    assert read(tmp_path, longer)[0].facts["step"] == 1
+    other = longer._replace(earlier={shorter.run_id: {"settings": "other"}})
+    with pytest.raises(DamagedCheckpoint, match="settings"):
+        read(tmp_path, other)
 
 
 def test_checkpoints_of_older_versions_are_read(run):
     for path in (run / "checkpoints").glob("*.json"):
         change(path, lambda f: [entry.pop("bytes") for entry in f["segments"]] and None)
         change(path, without("first", "bytes", "spec", "settings"))
-    found, said = read(run, parts_of_run={"spec": "a", "settings": "b"})
+    found, said = read(run, RUN._replace(checksums={"spec": "a", "settings": "b"}))
     assert not said
     assert numbers(placed(found)) == list(range(20, 70))
 
@@ -470,10 +484,10 @@ def test_what_a_checkpoint_builds_on_is_on_disk_before_it(tmp_path, monkeypatch)
         *written("step-000000060.safetensors", "checkpoints"),
         *written("step-000000060.json", "checkpoints"),
     ]
-    # New names last as well: of both records, and of the folders.
+    # New names last as well: of the record, of both files of lines, and of the folders.
     folder = f"sync {tmp_path.name}"
-    assert calls.made[:2] == [folder, folder]
-    assert calls.made.count(folder) == 5
+    assert calls.made[:6] == [*written("run.json", tmp_path.name), folder, folder]
+    assert calls.made.count(folder) == 6
 
 
 def test_a_disk_that_fills_at_any_moment_leaves_a_whole_checkpoint(run, monkeypatch):
