@@ -16,9 +16,8 @@ from prudent.settings.schedules import OffPolicySchedule, OnPolicySchedule
 from prudent.tasks import TASKS
 from prudent.tasks.finding import unknown_task
 from prudent.training.collecting import open_off_policy
-from prudent.training.off_policy import train
 from prudent.training.reporter import Reporter
-from prudent.training.run import prepare, prepare_again, record_facts
+from prudent.training.run import prepare, prepare_again, record_facts, train
 from prudent.training.session import Prepared
 
 ON_POLICY = [name for name, e in ALGORITHMS.items() if e.schedule is OnPolicySchedule]
@@ -58,16 +57,20 @@ def build(algorithm, config, spec):
     return ALGORITHMS[algorithm].build(config, spec)
 
 
-def prepared(run, task, folder: Path, warmup=None, callbacks=()) -> Prepared:
-    """A run that can be trained in this folder, or gone on with if it began there."""
+def begun(run, task, folder: Path, warmup=None):
+    """The folder and the parts of a run that begins there, or goes on with what began there."""
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / "run.json").exists():
         stored = read_run(folder)
-        parts = prepare_again(stored, task, warmup=warmup)
-    else:
-        parts = prepare(run, task, warmup)
-        stored = write_run(folder, parts.run, record_facts(parts))
-        write_initial(folder, parts.initial)
+        return stored, prepare_again(stored, task, warmup=warmup)
+    parts = prepare(run, task, warmup)
+    stored = write_run(folder, parts.run, record_facts(parts))
+    write_initial(folder, parts.initial)
+    return stored, parts
+
+
+def prepared(run, task, folder: Path, warmup=None, callbacks=()) -> Prepared:
+    stored, parts = begun(run, task, folder, warmup)
     ready = Prepared(stored, parts, Reporter(quiet=True), callbacks)
     ready.closing.callback(parts.environment.close)
     return ready
@@ -78,9 +81,7 @@ def open_quietly(run, task, folder: Path, warmup=None):
 
 
 def train_quietly(run, task, folder: Path, warmup=None, callbacks=()):
-    ready = prepared(run, task, folder, warmup, callbacks)
-    with ready.closing:
-        return train(ready)
+    return train(*begun(run, task, folder, warmup), Reporter(quiet=True), callbacks)
 
 
 def timeless(value):
