@@ -39,7 +39,7 @@ from prudent.runs.folder import RunFolder, read_run
 from prudent.settings.run import Run
 from prudent.tasks.adapter import open_several
 from prudent.tasks.episodes import episode_seed
-from prudent.tasks.recorded import Environment, task_of
+from prudent.tasks.finding import Environment, task_of
 from prudent.training.learner import Learner, build_for, compile_for_rows
 from prudent.training.replay import distinct
 

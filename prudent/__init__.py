@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from prudent.api import evaluate, export, load
     from prudent.certification import certify
     from prudent.policies.exported import load_exported
-    from prudent.settings.constraint import Constraint
+    from prudent.settings.run import Constraint
     from prudent.tasks import TASKS, register_task
     from prudent.tasks.task import Task
 
@@ -40,7 +40,7 @@ _HOMES = {
     "ALGORITHMS": "prudent.algorithms",
     **dict.fromkeys(("Agent", "Result", "resume", "semi_batch", "train"), "prudent.agent"),
     "TASKS": "prudent.tasks",
-    "Constraint": "prudent.settings.constraint",
+    "Constraint": "prudent.settings.run",
     "certify": "prudent.certification",
     "Entry": "prudent.algorithms.entry",
     "Task": "prudent.tasks.task",

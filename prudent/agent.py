@@ -20,7 +20,7 @@ from prudent.runs.lock import check_free
 from prudent.settings.run import Run, checked_run
 from prudent.settings.schedules import with_steps
 from prudent.tasks.costs import Cost
-from prudent.tasks.recorded import Environment, name_task, task_of
+from prudent.tasks.finding import Environment, name_task, task_of
 from prudent.tasks.task import Task
 from prudent.training.reporter import SINKS, Reporter, check_log
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from prudent import backend
 from prudent.policies.exported import ExportedPolicy
 from prudent.tasks.costs import Cost
-from prudent.tasks.recorded import Environment, check_same_task, task_of
+from prudent.tasks.finding import Environment, check_same_task, task_of
 
 if TYPE_CHECKING:  # JAX is imported only when something is computed
     from prudent.policies.policy import Policy

@@ -50,7 +50,7 @@ from prudent.runs.lock import only_writer
 from prudent.settings.checks import fitting
 from prudent.settings.run import Run
 from prudent.settings.schedules import OnPolicySchedule
-from prudent.tasks.custom import unknown_task
+from prudent.tasks.finding import unknown_task
 from prudent.training.learner import Learner, compiled
 from prudent.training.off_policy import CALLS
 from prudent_bidding.dataset import Drawn, HistoricalDataset, Learning, Scale, as_batch

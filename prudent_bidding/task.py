@@ -4,7 +4,7 @@ import math
 
 import gymnasium
 
-from prudent.settings.constraint import Constraint
+from prudent.settings.run import Constraint
 from prudent.tasks.task import Task
 
 # By name: Gymnasium imports the simulator when an environment is made, not before.

@@ -12,7 +12,7 @@ from typing import Any
 from prudent.algorithms import ALGORITHMS as KNOWN
 from prudent.algorithms import OURS, resolve
 from prudent.tasks import TASKS
-from prudent.tasks.custom import unknown_task
+from prudent.tasks.finding import unknown_task
 
 ALGORITHMS = {name: KNOWN[name] for name in OURS}
 FILE = Path(__file__).parent / "golden" / "presets.json"

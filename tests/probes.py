@@ -7,7 +7,7 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box
 
-from prudent.settings.constraint import Constraint
+from prudent.settings.run import Constraint
 from prudent.tasks.task import Task
 
 

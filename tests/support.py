@@ -14,7 +14,7 @@ from prudent.algorithms.resolve import make_run
 from prudent.runs.folder import read_run, write_initial, write_run
 from prudent.settings.schedules import OffPolicySchedule, OnPolicySchedule
 from prudent.tasks import TASKS
-from prudent.tasks.custom import unknown_task
+from prudent.tasks.finding import unknown_task
 from prudent.training.collecting import open_off_policy
 from prudent.training.off_policy import train
 from prudent.training.reporter import Reporter

@@ -14,7 +14,7 @@ from gymnasium.spaces import Box
 from numpy.random import SeedSequence
 
 from prudent.pieces.types import PolicyNetwork
-from prudent.settings.constraint import Constraint
+from prudent.settings.run import Constraint
 from prudent.tasks.task import Task
 from prudent.training.learner import Learner
 from prudent.training.normaliser import Agent, Scaling

@@ -5,7 +5,7 @@ from time import perf_counter
 import numpy as np
 
 from prudent.bench.timing import best_seconds
-from prudent.tasks.custom import find_task
+from prudent.tasks.finding import find_task
 from prudent.tasks.navigation.speed import bare_physics_steps_per_second
 
 CHUNK, CHUNKS = 400, 25  # environment steps between two turns, and turns

@@ -34,7 +34,7 @@ from prudent.settings.checks import checked
 from prudent.tasks.adapter import AdaptedEnv, open_environment
 from prudent.tasks.costs import Cost
 from prudent.tasks.episodes import check_finite, episode_seed, run_episodes
-from prudent.tasks.recorded import Environment
+from prudent.tasks.finding import Environment
 from prudent.tasks.task import Task, check_step_cost
 
 FORMAT = 1

@@ -10,16 +10,16 @@ import numpy as np
 from prudent.api import load
 from prudent.policies.exported import DamagedPolicy, ExportedPolicy, load_exported
 from prudent.runs.folder import read_run
-from prudent.settings.constraint import Constraint
+from prudent.settings.run import Constraint
 from prudent.tasks.adapter import AdaptedEnv, describe_spaces
 from prudent.tasks.costs import Cost
-from prudent.tasks.custom import find_task
 from prudent.tasks.episodes import EVALUATION_SEED, Accounting, accounting_of
-from prudent.tasks.recorded import (
+from prudent.tasks.finding import (
     Environment,
     check_runs_no_code,
     check_same_environment,
     environment_name,
+    find_task,
     recorded_cost,
     task_of,
 )

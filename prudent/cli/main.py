@@ -107,7 +107,7 @@ def train_as(command: Literal["train", "semi-batch"], arguments: list[str]) -> N
     )
     from prudent.runs.folder import default_folder
     from prudent.tasks import TASKS
-    from prudent.tasks.custom import find_task, unknown_task
+    from prudent.tasks.finding import find_task, unknown_task
 
     first = OneLineParser(prog=f"prudent {command}", add_help=False, allow_abbrev=False)
     first.add_argument("algorithm", choices=sorted(ALGORITHMS), nargs="?")

@@ -23,7 +23,7 @@ from prudent.runs.folder import read_run
 from prudent.settings.run import Run
 from prudent.tasks.adapter import AdaptedEnv, open_several
 from prudent.tasks.episodes import EVALUATION_SEED, episode_seed
-from prudent.tasks.recorded import Environment, check_same_environment, task_of
+from prudent.tasks.finding import Environment, check_same_environment, task_of
 
 TOGETHER = 100  # environments that are stepped together, so that calls of the policy are few
 

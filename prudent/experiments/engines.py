@@ -23,7 +23,7 @@ from prudent.experiments.existing import last_lines, state_of
 from prudent.files import CannotWrite, to_json, write_atomically
 from prudent.runs.folder import FORMATS, read_run, run_from_json
 from prudent.settings.run import Run, run_to_json
-from prudent.tasks.recorded import task_of
+from prudent.tasks.finding import task_of
 
 ELSEWHERE = 75  # a run's process found that another one writes it
 POLL_SECONDS = 0.1

@@ -21,7 +21,7 @@ from prudent.settings.checks import field_names
 from prudent.settings.run import Run
 from prudent.settings.schedules import SemiBatchSchedule
 from prudent.tasks import TASKS
-from prudent.tasks.custom import find_task
+from prudent.tasks.finding import find_task
 from prudent.tasks.task import Task
 
 # Not every algorithm has every preset on every task: the first of these that it has is taken.

@@ -111,10 +111,10 @@ def conform(name: str, value: Any, hint: Any) -> Any:
 
     A whole number where a real one is meant becomes real: 10 and 10.0 are one setting.
     """
-    found = _match(value, hint)
-    if found is _WRONG:
+    stored = _match(value, hint)
+    if stored is _WRONG:
         raise ValueError(f"{option(name)} is {value!r}; it must be {_describe(hint)}")
-    return found
+    return stored
 
 
 _WRONG = object()
@@ -134,7 +134,7 @@ def _match(value: Any, hint: Any) -> Any:
     if origin is tuple:
         if not isinstance(value, Sequence) or isinstance(value, str):
             return _WRONG
-        hints = _item_hints(parts, len(value))
+        hints = parts[:1] * len(value) if parts[1:] == (...,) else parts
         if len(hints) != len(value):
             return _WRONG
         items = tuple(_match(*pair) for pair in zip(value, hints, strict=True))
@@ -142,11 +142,6 @@ def _match(value: Any, hint: Any) -> Any:
     if origin is Callable:
         return value if callable(value) else _WRONG
     return _match_plain(value, hint)
-
-
-def _item_hints(parts: tuple[Any, ...], count: int) -> tuple[Any, ...]:
-    """Of a tuple's items: `tuple[X, ...]` has any number of them, `tuple[X, Y]` two."""
-    return parts[:1] * count if parts[1:] == (...,) else parts
 
 
 def _match_plain(value: Any, kind: Any) -> Any:

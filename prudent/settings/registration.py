@@ -70,7 +70,7 @@ class Registry(Mapping[str, Thing]):
         check: Callable[[Any], None],
         ours: Mapping[str, Home] = MappingProxyType({}),
         *,
-        prepare: Callable[[], None] = lambda: None,
+        prepare: Callable[[], None] | None = None,
         others: Mapping[str, Container[str]] = MappingProxyType({}),
     ) -> None:
         self.what = what  # one of them is called this
@@ -189,7 +189,8 @@ class Registry(Mapping[str, Thing]):
 
     def _import(self, name: str) -> None:
         """One of ours."""
-        self._prepare()
+        if self._prepare:
+            self._prepare()
         module, _, attribute = self._ours[name].place.partition(":")
         found = getattr(import_module(module), attribute)
         thing = found[name] if isinstance(found, Mapping) else found
@@ -212,7 +213,8 @@ class Registry(Mapping[str, Thing]):
         if others:
             packages = " and ".join(each.package for each in offers)
             raise Unusable(f"{self.what} {name!r} is offered by {packages}; uninstall all but one")
-        self._prepare()
+        if self._prepare:
+            self._prepare()
         try:
             thing = offer.entry_point.load()
             if getattr(thing, "name", name) != name:

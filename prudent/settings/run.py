@@ -1,20 +1,69 @@
-"""A run: all settings that decide what it computes, how they are stored and checked."""
+"""A run: the promise it must keep, all settings that decide what it computes, how they are stored
+and checked.
+"""
 
 import hashlib
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 from prudent.settings.checks import LATER, Count, Finite, Seed, checked, unstored
 from prudent.settings.configs import AlgorithmConfig, DualConfig
-from prudent.settings.constraint import Constraint
 from prudent.settings.schedules import (
     OffPolicySchedule,
     OnPolicySchedule,
     Schedule,
     SemiBatchSchedule,
 )
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A budget on the cost of one episode.
+
+    With `discounted` the episode's cost is the sum of discount^t * cost_t and a discounted critic
+    estimates that very number. Otherwise it is the plain sum, and the critic, which can only see
+    discounted sums, is given the share it would see if the cost were spread evenly.
+    """
+
+    budget: float  # as the task states it and as reports show it
+    discounted: bool
+
+    def critic_budget(self, discount: float, horizon: int) -> float:
+        """The budget in the unit of a cost critic that discounts by `discount`."""
+        return self.in_critic_unit(self.budget, discount, horizon)
+
+    def in_critic_unit(self, cost: float, discount: float, horizon: int) -> float:
+        """An episode's cost, counted as the budget is, as a cost critic would see it."""
+        if self.discounted or discount == 1.0:
+            return cost
+        return cost * (1.0 - discount**horizon) / (1.0 - discount) / horizon
+
+    def measure(self, costs: Sequence[float], discount: float) -> float:
+        """The cost of one episode, counted as the budget is."""
+        factor = discount if self.discounted else 1.0
+        total = 0.0
+        for cost in reversed(costs):
+            total = cost + factor * total
+        return float(total)
+
+    def of_episode(
+        self, step: tuple[float, float], discount: float, horizon: int
+    ) -> tuple[float, float]:
+        """Least and largest cost of an episode, given those of a step. It may end early, so a step
+        that always costs something does not bound the sum.
+        """
+        least, largest = step
+        return (
+            self.measure([min(least, 0.0)] * horizon, discount),
+            self.measure([max(largest, 0.0)] * horizon, discount),
+        )
+
+    @property
+    def unit(self) -> str:
+        return "discounted sum per episode" if self.discounted else "sum per episode"
 
 
 @dataclass(frozen=True)
@@ -108,34 +157,33 @@ def run_to_json(run: Run) -> dict[str, Any]:
 def checked_run(run: Run) -> Run:
     """The run if all of its settings are of their type and within their range."""
     run = checked(run, config=checked(run.config), schedule=checked(run.schedule))
-    check_multiplier(run.config)
-    if isinstance(run.schedule, OffPolicySchedule):
-        check_replay(run.schedule)
-        if isinstance(run.config, DualConfig):
-            check_dual(run, run.config, run.schedule)
-    elif isinstance(run.schedule, SemiBatchSchedule):
-        check_replay(run.schedule)
-        check_deployments(run.schedule, run.horizon)
-        if isinstance(run.config, DualConfig):
-            check_dual(run, run.config, run.schedule)
-    else:
-        check_epochs(run.schedule, run.horizon)
+    config, schedule = run.config, run.schedule
+    if isinstance(schedule, OnPolicySchedule):
+        check_epochs(schedule, run.horizon)
+        return run
+    check_replay(config, schedule)
+    if isinstance(schedule, SemiBatchSchedule):
+        check_deployments(schedule, run.horizon)
     return run
 
 
-def check_multiplier(config: AlgorithmConfig) -> None:
-    kept_as = getattr(config, "multiplier", None)
-    if kept_as in ("log_adam", "softplus_adam") and not getattr(config, "initial_multiplier", 1.0):
-        raise ValueError(
-            f"--initial-multiplier is 0; with --multiplier {kept_as} it must be above 0"
-        )
-
-
-def check_replay(schedule: OffPolicySchedule | SemiBatchSchedule) -> None:
+def check_replay(config: Any, schedule: OffPolicySchedule | SemiBatchSchedule) -> None:
+    """That batches can be drawn, and that a multiplier kept as a logarithm can begin."""
     if schedule.replay_capacity < schedule.batch_size:
         raise ValueError(
             f"a replay of {schedule.replay_capacity} never holds a batch of {schedule.batch_size}; "
             "choose a larger replay_capacity or a smaller batch_size"
+        )
+    if not isinstance(config, DualConfig):
+        return
+    if config.dual_states == "recent" and config.recent_steps < schedule.batch_size:
+        raise ValueError(
+            f"{config.recent_steps} recent steps never make a batch of {schedule.batch_size}; "
+            "choose a larger recent_steps or a smaller batch_size"
+        )
+    if config.multiplier in ("log_adam", "softplus_adam") and not config.initial_multiplier:
+        raise ValueError(
+            f"--initial-multiplier is 0; with --multiplier {config.multiplier} it must be above 0"
         )
 
 
@@ -150,16 +198,6 @@ def check_deployments(schedule: SemiBatchSchedule, horizon: int) -> None:
         raise ValueError(
             f"a deployment of {steps} steps does not fill a batch of {schedule.batch_size}; choose "
             "more steps per deployment or a smaller batch_size"
-        )
-
-
-def check_dual(
-    run: Run, config: DualConfig, schedule: OffPolicySchedule | SemiBatchSchedule
-) -> None:
-    if config.dual_states == "recent" and config.recent_steps < schedule.batch_size:
-        raise ValueError(
-            f"{config.recent_steps} recent steps never make a batch of {schedule.batch_size}; "
-            "choose a larger recent_steps or a smaller batch_size"
         )
 
 

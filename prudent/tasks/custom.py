@@ -1,25 +1,17 @@
-"""Tasks of the user's own: any Gymnasium environment with a cost and a budget."""
+"""Environments of the user's own: by a function, by name, or the one that is handed in."""
 
 import importlib
 import inspect
-import math
-import operator
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
-from numbers import Real
 from pathlib import Path
-from typing import Any, NamedTuple, SupportsIndex
+from typing import Any, NamedTuple
 
 import gymnasium
 
-from prudent.settings.constraint import Constraint
-from prudent.tasks import TASKS
 from prudent.tasks.adapter import described, is_same_environment
-from prudent.tasks.costs import Cost, cost_name, prepared
-from prudent.tasks.task import Task, range_complaint
 
 MakeEnvironment = Callable[..., gymnasium.Env]
 
@@ -33,120 +25,12 @@ class Source(NamedTuple):
     cut_at: int | None = None  # steps after which it ends an episode, where that is certain
 
 
-def find_task(
-    name: str,
-    make: MakeEnvironment | gymnasium.Env | None = None,
-    budget: float | None = None,
-    horizon: int | None = None,
-    discounted: bool | None = None,
-    cost: Cost | None = None,
-    negative_costs: bool = False,
-    cost_range: tuple[float, float] | None = None,
-) -> Task:
-    """A task by name, or made of an environment and a budget.
-
-    `name` is one of ours, a Gymnasium id, `module:callable` or `module:id`; with `make`, a function
-    that makes an environment or an environment itself, it is only a name. `cost` says where a
-    step's cost comes from, if not from `info["cost"]`: the key of another entry of `info`, or a
-    function of (observation, action, reward, terminated, truncated, info). A budget below 0 is
-    taken for a mistake unless `negative_costs` says that costs can be negative.
-    `cost_range` is the least and the largest cost that a step can have, where they are known.
-    """
-    check_budget(name, budget, negative_costs)
-    check_cost_range(name, cost_range)
-    horizon = checked_horizon(name, horizon)
-    if make is None and name in TASKS:
-        known = _known_task(TASKS[name], budget, horizon, discounted, cost)
-        return known if cost_range is None else replace(known, cost_range=cost_range)
-    given = _named(name) if make is None else make
-    if budget is None:
-        raise ValueError(
-            f"{name}: a budget is needed (budget=..., --budget): the cost one episode may have, "
-            "as a plain sum unless discounted"
-        )
-    source = _registered(given) if isinstance(given, str) else _source(name, given)
-    check_not_longer(name, horizon, source.cut_at)
-    horizon = horizon or source.time_limit
-    if horizon is None:
-        raise ValueError(
-            f"{name}: a horizon is needed (horizon=..., --horizon): the steps after which an "
-            "episode is cut; the environment does not say"
-        )
-    return Task(
-        name,
-        partial(prepared, source.make, name, cost),
-        horizon,
-        Constraint(budget, bool(discounted)),
-        summary="" if cost is None else f"the cost is {cost_name(cost)}",
-        cost_source=cost_name(cost),
-        shared=source.shared,
-        cost_range=(-math.inf, math.inf) if cost_range is None and negative_costs else cost_range,
-    )
+def source_of(name: str, given: Any) -> Source:
+    """`given` is a Gymnasium id, a function that makes an environment, or an environment."""
+    return _registered(given) if isinstance(given, str) else _source(name, given)
 
 
-def unknown_task(name: str) -> Task:
-    """Stands for a task of the user's own before its environment is made."""
-    return Task(name, make=gymnasium.make, horizon=1, constraint=Constraint(0.0, False), summary="")
-
-
-def check_budget(name: str, budget: Any, negative_costs: bool) -> None:
-    if budget is None:
-        return
-    if not isinstance(budget, Real) or not math.isfinite(budget):
-        raise ValueError(f"{name}: the budget is {budget!r}, a finite number is needed")
-    if budget < 0.0 and not negative_costs:
-        raise ValueError(
-            f"{name}: the budget is {budget:g}, below 0, which no policy keeps unless costs can be "
-            "negative; say so with negative_costs=True"
-        )
-
-
-def check_cost_range(name: str, bounds: Any) -> None:
-    complaint = range_complaint(bounds)
-    if complaint:
-        raise ValueError(f"{name}: {complaint} are needed")
-
-
-def checked_horizon(name: str, horizon: SupportsIndex | None) -> int | None:
-    if horizon is None:
-        return None
-    whole = isinstance(horizon, SupportsIndex) and not isinstance(horizon, bool)
-    if not whole or operator.index(horizon) < 1:
-        raise ValueError(
-            f"{name}: the horizon is {horizon!r}, a whole number of steps is needed, 1 or more"
-        )
-    return operator.index(horizon)
-
-
-def check_not_longer(name: str, horizon: int | None, cut_at: int | None) -> None:
-    """A budget for more steps than an episode can have would be seen as a smaller one."""
-    if horizon is not None and cut_at is not None and horizon > cut_at:
-        raise ValueError(
-            f"{name}: the horizon is {horizon}, but the environment ends an episode after "
-            f"{cut_at} steps; give that or less"
-        )
-
-
-def _known_task(
-    task: Task,
-    budget: float | None,
-    horizon: int | None,
-    discounted: bool | None,
-    cost: Cost | None,
-) -> Task:
-    if cost is not None:
-        raise ValueError(
-            f"{task.name}: the task has a cost of its own; cost=... is for other environments"
-        )
-    check_not_longer(task.name, horizon, task.horizon)
-    wanted = Constraint(
-        task.constraint.budget if budget is None else budget,
-        task.constraint.discounted if discounted is None else discounted,
-    )
-    return replace(task, constraint=wanted, horizon=horizon or task.horizon)
-
-
-def _named(name: str) -> str | Callable[..., Any]:
+def named(name: str) -> str | Callable[..., Any]:
     """The Gymnasium id or the function that is meant."""
     module, colon, attribute = name.rpartition(":")
     found = None

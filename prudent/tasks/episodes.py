@@ -1,15 +1,14 @@
 """Evaluation in environments of its own: it cannot touch training's."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import SeedSequence
 
-from prudent.settings.constraint import Constraint
-from prudent.settings.run import Run
+from prudent.settings.run import Constraint, Run
 from prudent.tasks.adapter import AdaptedEnv, UnsupportedEnvironment
 
 # The same starts for every run and every evaluation, so that comparisons are paired.
@@ -72,10 +71,12 @@ def run_episodes(
     seeds: Sequence[int],
     accounting: Accounting,
     check_cost: Callable[[float], object] = float,
+    began: int = 0,
 ) -> Episodes:
     """One episode per environment, in step with each other so that `act` is called once for all.
 
-    `check_cost` sees the cost of every step, and may refuse it.
+    `check_cost` sees the cost of every step, and may refuse it. The time that `act` is told counts
+    from `began`.
     """
     first = [environment.reset(seed) for environment, seed in zip(environments, seeds, strict=True)]
     # Later ones are written over these, so whole numbers must not decide what they can hold.
@@ -84,7 +85,7 @@ def run_episodes(
     costs: list[list[float]] = [[] for _ in environments]
     running = list(range(len(environments)))
     for time in range(accounting.horizon):
-        actions = act(observations, time)
+        actions = act(observations, began + time)
         for index in tuple(running):
             outcome = environments[index].step(actions[index])
             observations[index] = outcome.observation
@@ -122,10 +123,7 @@ def run_in_turns(
     turns = []
     for first in range(0, len(seeds), len(environments)):
         now = seeds[first : first + len(environments)]
-        later = partial(_later, act, first * accounting.horizon)
-        turns.append(run_episodes(later, environments[: len(now)], now, accounting))
+        began = first * accounting.horizon
+        together = environments[: len(now)]
+        turns.append(run_episodes(act, together, now, accounting, began=began))
     return Episodes(*(np.concatenate(arrays) for arrays in zip(*turns, strict=True)))
-
-
-def _later(act: Act, offset: int, observations: np.ndarray, time: int) -> np.ndarray:
-    return act(observations, offset + time)

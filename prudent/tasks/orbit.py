@@ -19,7 +19,7 @@ import numpy as np
 from gymnasium.spaces import Box
 from gymnasium.wrappers import TimeLimit
 
-from prudent.settings.constraint import Constraint
+from prudent.settings.run import Constraint
 from prudent.tasks.task import Task
 
 SPEED = 0.1  # v, the longest step

@@ -25,7 +25,7 @@ import numpy as np
 from gymnasium.spaces import Box
 from gymnasium.wrappers import TimeLimit
 
-from prudent.settings.constraint import Constraint
+from prudent.settings.run import Constraint
 from prudent.tasks.task import Task
 
 RESPONSE = 0.3  # share of the difference to the throttle that a step makes up

@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from prudent.settings.constraint import Constraint
+from prudent.settings.run import Constraint
 
 # Actions [N, act] in the environments' units -> observations [N, obs], rewards, costs, terminated,
 # one of each per environment. The observations hold until the next step. Time limits are the

@@ -14,7 +14,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from prudent.settings.constraint import Constraint
+from prudent.settings.run import Constraint
 from prudent.tasks.task import StepTogether, Task
 
 HORIZON = 1000

@@ -6,7 +6,7 @@ which a checkpoint covers.
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,36 +17,13 @@ from prudent.training.collecting import (
     Episode,
     OffPolicySession,
     begin_again,
-    open_off_policy,
     save,
 )
 from prudent.training.evaluation import evaluate_and_record
 from prudent.training.replay import Discounts
-from prudent.training.session import Prepared, check_finite, check_metrics, run_session
-
-
-def updates_due(schedule: OffPolicySchedule, step: int, updates_this_epoch: int) -> bool:
-    """Whether to learn after the environment step that had `step` others before it."""
-    if step < 0:
-        return False
-    return schedule.updates_cap is None or updates_this_epoch <= schedule.updates_cap * step
-
+from prudent.training.session import check_finite, check_metrics
 
 CALLS = (64, 8, 1)  # updates per compiled call, where a block is not the same few updates each time
-
-
-class Block(NamedTuple):
-    """Updates to make now, and the fraction of one that is left for later."""
-
-    updates: int
-    owed: float
-
-
-def next_block(schedule: OffPolicySchedule, steps: int, owed: float) -> Block:
-    """What `steps` environment steps earn at the schedule's ratio."""
-    due = schedule.updates_per_step * steps + owed
-    updates = math.floor(due + 1e-6)  # 0.1 * 10 may fall short of 1 by rounding
-    return Block(updates, max(0.0, due - updates))
 
 
 def call_sizes(schedule: OffPolicySchedule, updates: int) -> list[int]:
@@ -60,12 +37,6 @@ def call_sizes(schedule: OffPolicySchedule, updates: int) -> list[int]:
         sizes += [size] * (updates // size)
         updates %= size
     return sizes
-
-
-def train(prepared: Prepared) -> dict[str, Any]:
-    schedule = prepared.folder.run.schedule
-    assert isinstance(schedule, OffPolicySchedule)
-    return run_session(open_off_policy(prepared), run_to_end, schedule.warmup_steps)
 
 
 def run_to_end(session: OffPolicySession) -> None:
@@ -166,57 +137,48 @@ def end_block(session: OffPolicySession) -> None:
     in_steps = schedule.update_unit == "steps"
     if (collector.block_steps if in_steps else collector.block_episodes) < schedule.update_every:
         return
-    block = next_block(schedule, collector.block_steps, collector.updates_owed)
+    earned = schedule.updates_per_step * collector.block_steps + collector.updates_owed
+    updates = math.floor(earned + 1e-6)  # 0.1 * 10 may fall short of 1 by rounding
+    collector.updates_owed = max(0.0, earned - updates)
     collector.block_steps, collector.block_episodes = 0, 0
-    collector.updates_owed = block.owed
-    if updates_due(schedule, session.step, collector.updates_this_epoch):
-        first = 0
-        for size in call_sizes(schedule, block.updates):
-            learn(session, size, first)
-            first += size
+    cap = schedule.updates_cap
+    if cap is not None and collector.updates_this_epoch > cap * session.step:
+        return
+    first = 0
+    for size in call_sizes(schedule, updates):
+        learn(session, size, first)
+        first += size
 
 
-def draw(session: OffPolicySession, updates: int) -> np.ndarray:
-    """Batches for that many updates, [updates, batch, width]."""
-    collector, config = session.collector, session.run.config
-    schedule, replay = collector.schedule, collector.replay
-    indices = replay.draw(collector.generator, updates, schedule.batch_size)
+def draw(session: OffPolicySession, updates: int) -> dict[str, Any]:
+    """What that many updates learn from: batches of the replay, [updates, batch, width], and what
+    else the learner requires.
+    """
+    collector, run, requires = session.collector, session.run, session.learner.requires
+    schedule, replay, generator = collector.schedule, collector.replay, collector.generator
+    indices = replay.draw(generator, updates, schedule.batch_size)
+    data: dict[str, Any] = {}
     if schedule.target_steps == 1:
-        return replay.rows[indices]
-    discounts = Discounts(config.discount, config.cost_discount)
-    return replay.look_ahead(indices, schedule.target_steps, discounts)
-
-
-def draw_recent(session: OffPolicySession, updates: int) -> dict[str, np.ndarray]:
-    """The same from the last steps only, where the learner requires them. No targets are made of
-    these, so they look no further ahead than one step.
-    """
-    steps, collector = session.learner.requires.get("recent"), session.collector
-    if not steps:
-        return {}
-    batch, replay = collector.schedule.batch_size, collector.replay
-    return {"recent": replay.rows[replay.draw_recent(collector.generator, updates, batch, steps)]}
-
-
-def take_ended(session: OffPolicySession, updates: int) -> dict[str, np.ndarray]:
-    """The training episodes that ended since the last update, where the learner requires them; the
-    first of these updates is told.
-    """
-    if "episodes" not in session.learner.requires:
-        return {}
-    run, collector = session.run, session.collector
-    episodes, cost = np.zeros(updates, np.int32), np.zeros((updates, 1), np.float32)
-    mean = collector.ended_cost / max(collector.ended_episodes, 1)
-    episodes[0] = collector.ended_episodes
-    cost[0] = run.constraint.in_critic_unit(mean, run.config.cost_discount, run.horizon)
-    collector.ended_episodes, collector.ended_cost = 0, 0.0
-    return {"episodes": episodes, "episode_cost": cost}
+        data["rows"] = replay.rows[indices]
+    else:
+        discounts = Discounts(run.config.discount, run.config.cost_discount)
+        data["rows"] = replay.look_ahead(indices, schedule.target_steps, discounts)
+    if steps := requires.get("recent"):  # no targets are made of these: one step is enough
+        recent = replay.draw_recent(generator, updates, schedule.batch_size, steps)
+        data["recent"] = replay.rows[recent]
+    if "episodes" in requires:  # that ended since the last update; the first of these is told
+        episodes, cost = np.zeros(updates, np.int32), np.zeros((updates, 1), np.float32)
+        mean = collector.ended_cost / max(collector.ended_episodes, 1)
+        episodes[0] = collector.ended_episodes
+        cost[0] = run.constraint.in_critic_unit(mean, run.config.cost_discount, run.horizon)
+        collector.ended_episodes, collector.ended_cost = 0, 0.0
+        data |= {"episodes": episodes, "episode_cost": cost}
+    return data
 
 
 def learn(session: OffPolicySession, updates: int, first: int) -> None:
     """Some updates of a block, those from its `first` on, in one call."""
-    data = {"rows": draw(session, updates), "first": np.int32(first)}
-    data |= draw_recent(session, updates) | take_ended(session, updates)
+    data = {**draw(session, updates), "first": np.int32(first)}
     # The random key of a step's first call is folded from the step, of later ones from the count.
     moment = session.step if first == 0 else -1 - session.updates
     session.state, metrics = session.learner.update(session.state, data, moment)

@@ -4,19 +4,13 @@ Every epoch starts its episodes anew and its noise from (seed, epoch), so that a
 end of an epoch holds all that the next one needs, and a resumed run equals an uninterrupted one.
 """
 
-from typing import Any
-
 import numpy as np
 
 from prudent.runs.snapshot import save_snapshot
-from prudent.training.epoch_collector import OnPolicySession, collect, open_on_policy, save
+from prudent.training.epoch_collector import OnPolicySession, collect, save
 from prudent.training.evaluation import evaluate_and_record
 from prudent.training.normaliser import with_scale
-from prudent.training.session import Prepared, check_metrics, run_session
-
-
-def train(prepared: Prepared) -> dict[str, Any]:
-    return run_session(open_on_policy(prepared), run_to_end)
+from prudent.training.session import check_metrics
 
 
 def run_to_end(session: OnPolicySession) -> None:

@@ -1,6 +1,6 @@
 """From settings to a run that trains: its parts are opened, built and checked, each once."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from prudent.algorithms import ALGORITHMS
 from prudent.pieces.types import Spec
@@ -15,16 +16,22 @@ from prudent.policies.policy import Policy, Recorded
 from prudent.runs.folder import RunFolder, packages_of, policy_name, read_initial
 from prudent.settings.registration import OURS
 from prudent.settings.run import Run
-from prudent.settings.schedules import OffPolicySchedule, OnPolicySchedule, SemiBatchSchedule
+from prudent.settings.schedules import (
+    OffPolicySchedule,
+    OnPolicySchedule,
+    Schedule,
+    SemiBatchSchedule,
+)
 from prudent.tasks.adapter import AdaptedEnv, describe_spaces, open_environment, probe
-from prudent.tasks.recorded import check_same_environment
+from prudent.tasks.finding import check_same_environment
 from prudent.tasks.task import Task
 from prudent.training import off_policy, on_policy, semi_batch
+from prudent.training.collecting import open_off_policy
 from prudent.training.contract import check_algorithm
-from prudent.training.epoch_collector import compile_for_epochs
+from prudent.training.epoch_collector import compile_for_epochs, open_on_policy
 from prudent.training.learner import Learner, build_for, compile_for_rows, make_spec
 from prudent.training.reporter import Reporter, start_line
-from prudent.training.session import Callback, Parts, Prepared
+from prudent.training.session import Callback, Parts, Prepared, Session, run_session
 from prudent.training.warmup import policy_of_run, with_initial_policy, with_warmup
 
 
@@ -33,7 +40,7 @@ def prepare(run: Run, task: Task, warmup: Any = None, init_from: str | Path | No
     environment = open_environment(task)
     try:
         probe(environment)
-        first_steps, initial = None, {}
+        first_steps, initial = None, dict[str, np.ndarray]()
         if warmup is not None:
             run, first_steps, initial = with_warmup(run, warmup, environment)
         if init_from is not None:
@@ -97,20 +104,23 @@ def record_facts(parts: Parts) -> dict[str, Any]:
     }
 
 
+LOOPS: dict[type[Schedule], tuple[Callable[..., Session[Any]], Callable[..., None]]] = {
+    OffPolicySchedule: (open_off_policy, off_policy.run_to_end),
+    OnPolicySchedule: (open_on_policy, on_policy.run_to_end),
+    SemiBatchSchedule: (open_off_policy, semi_batch.run_to_end),
+}
+
+
 def train(
-    folder: RunFolder, parts: Parts, reporter: Reporter, callbacks: Sequence[Callback]
+    folder: RunFolder, parts: Parts, reporter: Reporter, callbacks: Sequence[Callback] = ()
 ) -> dict[str, Any]:
     """Go on with the run until its schedule ends; returns the last line of `progress.jsonl`."""
     reporter.say(start_line(folder.run, folder.path))
-    loops = {
-        OffPolicySchedule: off_policy.train,
-        OnPolicySchedule: on_policy.train,
-        SemiBatchSchedule: semi_batch.train,
-    }
+    open_session, run_to_end = LOOPS[type(folder.run.schedule)]
     with ExitStack() as closing:
         closing.callback(parts.environment.close)
-        prepared = Prepared(folder, parts, reporter, callbacks, closing)
-        return loops[type(folder.run.schedule)](prepared)
+        session = open_session(Prepared(folder, parts, reporter, callbacks, closing))
+        return run_session(session, run_to_end)
 
 
 def policy_of(parts: Parts, state: Any = None, step: int = 0) -> Policy:

@@ -8,7 +8,6 @@ of which the next deployment deploys.
 """
 
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
@@ -16,14 +15,9 @@ from prudent.runs.snapshot import save_snapshot
 from prudent.settings.schedules import SemiBatchSchedule
 from prudent.statistics import violations
 from prudent.tasks.episodes import Episodes
-from prudent.training.collecting import Episode, OffPolicySession, open_off_policy, save
+from prudent.training.collecting import Episode, OffPolicySession, save
 from prudent.training.evaluation import write_line
 from prudent.training.off_policy import call_sizes, collect_step, finish_episode, learn
-from prudent.training.session import Prepared, run_session
-
-
-def train(prepared: Prepared) -> dict[str, Any]:
-    return run_session(open_off_policy(prepared), run_to_end)
 
 
 def schedule_of(session: OffPolicySession) -> SemiBatchSchedule:

@@ -213,14 +213,13 @@ def save_session(
     session.last_checkpoint = session.step
 
 
-def run_session(
-    session: Session[C], run_to_end: Callable[[Session[C]], object], warmup_steps: int = 0
-) -> dict[str, Any]:
+def run_session(session: Session[C], run_to_end: Callable[[Session[C]], object]) -> dict[str, Any]:
     """Train until the schedule ends or somebody asks to stop.
 
     Returns the last line of `progress.jsonl`.
     """
-    steps = session.run.schedule.steps
+    schedule, steps = session.run.schedule, session.run.schedule.steps
+    warmup_steps = getattr(schedule, "warmup_steps", 0)
     bar = session.reporter.following(session.step, steps, warmup_steps)
     with stop_on_signal(session), bar:
         run_to_end(session)

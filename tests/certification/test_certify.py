@@ -24,11 +24,11 @@ from prudent.certification.claims import Interval, claims, no_evidence, verdict,
 from prudent.certification.command import described as shown_by_certify
 from prudent.policies.exported import write_exported
 from prudent.policies.policy import described
-from prudent.settings.constraint import Constraint
+from prudent.settings.run import Constraint
 from prudent.statistics import cost_interval, mean_interval
 from prudent.tasks import TASKS
-from prudent.tasks.custom import unknown_task
 from prudent.tasks.episodes import EVALUATION_SEED, Accounting, Episodes, episode_seed
+from prudent.tasks.finding import unknown_task
 from prudent.tasks.task import step_range
 
 OLD = Path(__file__).parents[1] / "data" / "format1"

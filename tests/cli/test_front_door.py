@@ -519,7 +519,7 @@ def test_a_negative_budget_must_be_meant(tmp_path):
 
 
 def test_what_the_environments_of_a_task_share_is_not_guessed_from_names():
-    from prudent.tasks.custom import find_task
+    from prudent.tasks.finding import find_task
 
     own = find_task("drone-velocity", foreign.make, budget=1.0, horizon=10)
     entry = ALGORITHMS["cal"]

@@ -60,7 +60,7 @@ TESTS = {
     "prudent/settings/schedules.py": "test_settings_table test_commands test_schedule test_cli",
     "prudent/settings/configs.py": "test_settings_table test_commands test_schedule test_cli",
     "prudent/settings/checks.py": "test_settings test_errors test_cli",
-    "prudent/settings/constraint.py": "test_identities test_training",
+    "prudent/settings/run.py": "test_identities test_training",
     "prudent/settings/registration.py": "test_registration",
     "prudent/statistics.py": "test_report test_seams test_certify",
     "prudent/files.py": "test_files test_checkpoints",

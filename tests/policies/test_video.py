@@ -19,7 +19,7 @@ import prudent.api
 from prudent.policies import video
 from prudent.policies.video import VideoFailed, as_picture, check_video_path, record_video
 from prudent.runs.folder import RunFolder
-from prudent.settings.constraint import Constraint
+from prudent.settings.run import Constraint
 from prudent.tasks.task import Task
 
 STILL = SimpleNamespace(step=5, unit_action=lambda observation: np.zeros((len(observation), 1))[0])

@@ -39,8 +39,8 @@ from prudent.settings.registration import SCRIPT, NotKnown, Offer, Registered, R
 from prudent.settings.schedules import OnPolicySchedule
 from prudent.tasks import TASKS
 from prudent.tasks.adapter import UnsupportedEnvironment, open_environment
-from prudent.tasks.custom import find_task
 from prudent.tasks.episodes import accounting_of
+from prudent.tasks.finding import find_task
 from prudent.tasks.task import check_task
 from prudent.training.warmup import policy_of_run, with_initial_policy
 

@@ -15,7 +15,7 @@ from probes import Delayed, OneStep
 from support import small_run
 
 from prudent.policies.policy import evaluate_policy
-from prudent.settings.constraint import Constraint
+from prudent.settings.run import Constraint
 from prudent.tasks import adapter, custom
 from prudent.tasks.adapter import (
     SharedEnvironment,
@@ -23,7 +23,7 @@ from prudent.tasks.adapter import (
     open_environment,
     open_several,
 )
-from prudent.tasks.custom import find_task
+from prudent.tasks.finding import find_task
 from prudent.tasks.navigation.course import Objects
 from prudent.tasks.navigation.scene import _free_thing
 from prudent.tasks.task import Task

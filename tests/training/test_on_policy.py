@@ -19,7 +19,7 @@ from prudent.algorithms.resolve import Settings, make_run
 from prudent.pieces.networks import STYLES
 from prudent.pieces.policies import gaussian
 from prudent.pieces.types import Rollout
-from prudent.settings.constraint import Constraint
+from prudent.settings.run import Constraint
 from prudent.settings.schedules import OnPolicySchedule
 from prudent.tasks.adapter import open_environment
 from prudent.training.epoch_collector import collect, on_host, open_on_policy

@@ -21,7 +21,7 @@ from support import (
 
 import prudent
 from prudent.runs.checkpoint import DamagedCheckpoint
-from prudent.settings.constraint import Constraint
+from prudent.settings.run import Constraint
 from prudent.tasks.adapter import open_environment
 from prudent.tasks.task import Task
 from prudent.training.evaluation import probably_infeasible

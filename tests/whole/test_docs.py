@@ -12,7 +12,7 @@ import prudent
 from prudent.algorithms import ALGORITHMS, OURS
 from prudent.settings.schedules import OnPolicySchedule
 from prudent.tasks import TASKS
-from prudent.tasks.custom import unknown_task
+from prudent.tasks.finding import unknown_task
 
 DOCS = Path(prudent.__file__).parents[1] / "docs"
 ON_POLICY = [name for name, entry in ALGORITHMS.items() if entry.schedule is OnPolicySchedule]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from prudent.pieces.critics import highest_of_random_members, spread, upper_confidence
 from prudent.pieces.multipliers import log_ascent, projected_ascent, rectify
-from prudent.settings.constraint import Constraint
+from prudent.settings.run import Constraint
 
 numbers = st.floats(-10, 10)
 positive = st.floats(0.1, 10)

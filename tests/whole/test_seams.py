@@ -23,8 +23,8 @@ from prudent.pieces.types import Rollout, Spec
 from prudent.policies.policy import TOGETHER, evaluate_policy
 from prudent.tasks import TASKS
 from prudent.tasks.adapter import AdaptedEnv, UnsupportedEnvironment, open_environment, probe
-from prudent.tasks.custom import find_task
 from prudent.tasks.episodes import EVALUATION_SEED, Episodes
+from prudent.tasks.finding import find_task
 from prudent.tasks.vector import in_a_process, open_vector
 from prudent.training.learner import make_spec
 from prudent.training.warmup import rows_from_log

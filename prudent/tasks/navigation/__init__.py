@@ -25,13 +25,11 @@ PAIRS: dict[tuple[str, str], tuple[str, ...]] = {
 NAMES = [f"{robot}-{course}{form}" for (robot, course), forms in PAIRS.items() for form in forms]
 
 
-def gymnasium_id(robot: str, course: str) -> str:
-    return f"Prudent/{robot.capitalize()}{course.capitalize()}-v0"
+GYMNASIUM_IDS = {pair: f"Prudent/{pair[0].title()}{pair[1].title()}-v0" for pair in PAIRS}
 
-
-for _robot, _course in PAIRS:
+for (_robot, _course), _id in GYMNASIUM_IDS.items():
     gymnasium.register(
-        gymnasium_id(_robot, _course),
+        _id,
         entry_point="prudent.tasks.navigation.environment:NavigationEnv",
         kwargs={"robot": _robot, "course": _course},
         max_episode_steps=HORIZON,

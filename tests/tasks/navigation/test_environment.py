@@ -8,7 +8,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from navigation.golden import make
 
-from prudent.settings.constraint import Constraint
+from prudent.settings.run import Constraint
 from prudent.tasks.navigation.environment import NavigationEnv
 from prudent.tasks.navigation.tasks import NAVIGATION_TASKS as TASKS
 
