@@ -16,9 +16,8 @@ from prudent.settings.schedules import OffPolicySchedule, OnPolicySchedule
 from prudent.tasks import TASKS
 from prudent.tasks.finding import unknown_task
 from prudent.training.collecting import open_off_policy
-from prudent.training.off_policy import train
 from prudent.training.reporter import Reporter
-from prudent.training.run import prepare, prepare_again, record_facts
+from prudent.training.run import prepare, prepare_again, record_facts, train
 from prudent.training.session import Prepared
 
 ON_POLICY = [name for name, e in ALGORITHMS.items() if e.schedule is OnPolicySchedule]
@@ -79,8 +78,7 @@ def open_quietly(run, task, folder: Path, warmup=None):
 
 def train_quietly(run, task, folder: Path, warmup=None, callbacks=()):
     ready = prepared(run, task, folder, warmup, callbacks)
-    with ready.closing:
-        return train(ready)
+    return train(ready.folder, ready.parts, ready.reporter, callbacks)
 
 
 def timeless(value):
