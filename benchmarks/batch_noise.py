@@ -23,7 +23,7 @@ from frozen_policy import replay_rows
 
 from prudent.diagnostics.snapshots import snapshots_in, subject_of
 from prudent.pieces import multipliers
-from prudent.pieces.types import transition_from_row
+from prudent.pieces.types import batch_from_rows
 from prudent.policies.policy import read_environment
 from prudent.report.tables import markdown
 from prudent.runs.folder import read_run
@@ -63,10 +63,10 @@ def lines_of(folder: Path, batches: Sequence[int]) -> Iterator[dict[str, Any]]:
     for snapshot in snapshots_in(folder):
         state = subject.read(snapshot.step)
         held = rows[: run.schedule.warmup_steps + snapshot.step]
-        taken = transition_from_row(held, spec.observation_size, spec.action_size)
+        taken = batch_from_rows(held, spec.observation_size, spec.action_size)
         judge = subject.estimating(state)
         estimates = judge(np.asarray(taken.observation), np.asarray(taken.action)).conservative
-        mean, multiplier = float(estimates.mean()), float(value(state.multiplier))
+        mean, multiplier = float(estimates.mean()), value(state.dual.multiplier).item()
         for batch in batches:
             found = prices(estimates, spec.cost_budget, multiplier, config.convexity, batch)
             yield {

@@ -89,10 +89,10 @@ def constants() -> dict[str, Any]:
     from prudent.pieces import critics, fast, multipliers, policies, variational
     from prudent.policies import policy
     from prudent.report import pack, tables
-    from prudent.runs import stored
-    from prudent.tasks import orbit, velocity
+    from prudent.runs import folder
+    from prudent.tasks import episodes, orbit, velocity
     from prudent.tasks.navigation import layout
-    from prudent.training import evaluate, normaliser, off_policy, progress
+    from prudent.training import evaluation, normaliser, off_policy
 
     return plain(
         {
@@ -102,12 +102,12 @@ def constants() -> dict[str, Any]:
             "few rows": fast.FEW_ROWS,
             "CPPO-PID's first integral": cppo_pid.INITIAL_INTEGRAL,
             "CVPO's smallest temperature": variational.SMALLEST,
-            "infeasible after": progress.INFEASIBLE_AFTER,
-            "evaluation seed": evaluate.EVALUATION_SEED,
+            "infeasible after": evaluation.INFEASIBLE_AFTER,
+            "evaluation seed": episodes.EVALUATION_SEED,
             "updates per call": off_policy.CALLS,
             "largest observation": normaliser.LARGEST,
             "evaluated together": policy.TOGETHER,
-            "formats of run.json": stored.FORMATS,
+            "formats of run.json": folder.FORMATS,
             "last evaluations of a table": tables.LAST,
             "large records": pack.LARGE,
             "orbit": (orbit.SPEED, orbit.FIRE_RADIUS, orbit.FIELD),

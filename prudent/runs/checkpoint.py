@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -36,6 +35,7 @@ from prudent.runs.manifest import (
     Content,
     Entry,
     Manifest,
+    RunIdentity,
     manifest_bytes,
     manifests_in,
     read_arrays,
@@ -56,16 +56,6 @@ class Rows(Protocol):
     @property
     def first(self) -> int: ...
     def read(self, start: int, stop: int) -> np.ndarray: ...
-
-
-class RunIdentity(NamedTuple):
-    """What the checkpoints of a run say of it, to tell them from those of another."""
-
-    run_id: str
-    # Checksums of the parts of `run.json` that decide how arrays are read; None: not compared.
-    checksums: Mapping[str, str] | None = None
-    # The same by run_id, of checkpoints from before the run was prolonged.
-    earlier: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
 
 class Checkpoint(NamedTuple):

@@ -33,8 +33,8 @@ from prudent.files import (
     to_json,
     write_atomically,
 )
-from prudent.runs.checkpoint import DamagedCheckpoint, RunIdentity
 from prudent.runs.lock import INITIAL, LOCK
+from prudent.runs.manifest import DamagedCheckpoint, RunIdentity
 from prudent.settings.checks import Values, fitting
 from prudent.settings.registration import OURS, SCRIPT, NotKnown, Registry, Unusable
 from prudent.settings.run import Run, checked_run, identity_of, run_to_json

@@ -7,7 +7,9 @@ another checkpoint to go on from.
 import json
 import re
 import reprlib
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -37,6 +39,16 @@ KINDS_OF_FACTS: dict[str, type] = {
 
 class DamagedCheckpoint(RuntimeError):
     """A checkpoint that is not what was written."""
+
+
+class RunIdentity(NamedTuple):
+    """What the checkpoints of a run say of it, to tell them from those of another."""
+
+    run_id: str
+    # Checksums of the parts of `run.json` that decide how arrays are read; None: not compared.
+    checksums: Mapping[str, str] | None = None
+    # The same by run_id, of checkpoints from before the run was prolonged.
+    earlier: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
 
 class Content(NamedTuple):

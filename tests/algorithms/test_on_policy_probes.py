@@ -5,14 +5,14 @@ import json
 import numpy as np
 import pytest
 from probes import ACTIVE, DELAYED, INFEASIBLE, SLACK
-from support import prepared, settings
+from support import settings, train_quietly
 
 from prudent.algorithms import ALGORITHMS
 from prudent.algorithms.resolve import make_run, with_values
 from prudent.policies.policy import load_policy
+from prudent.runs.folder import read_run
 from prudent.settings.checks import fitting
 from prudent.settings.schedules import OnPolicySchedule
-from prudent.training.on_policy import train
 
 pytestmark = pytest.mark.slow
 
@@ -44,10 +44,8 @@ def solve(task, algorithm, folder, **values):
     preset = settings(algorithm, "default", task.name)
     known = fitting(chosen, ALGORITHMS[algorithm].config, OnPolicySchedule)
     run = make_run(algorithm, task, "default", 0, with_values(preset, known))
-    ready = prepared(run, task, folder)
-    with ready.closing:
-        last = train(ready)
-    return load_policy(ready.folder, None), last
+    last = train_quietly(run, task, folder)
+    return load_policy(read_run(folder), None), last
 
 
 def first_action(policy, size):

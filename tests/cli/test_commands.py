@@ -8,6 +8,7 @@ from support import small_run
 from varied import varied
 
 import prudent
+from prudent import agent as agents
 from prudent import api
 from prudent.agent import Agent
 from prudent.cli import main as cli
@@ -130,7 +131,9 @@ def test_report_and_resume_hand_on_what_they_were_told(monkeypatch, capsys):
     run_command(monkeypatch, "report", "a", "b", "--out", "p.png", "--log-steps")
     assert drawn == [({"label": [Path("a"), Path("b")]}, Path("p.png"), True)]
     assert "the table\n\npicture: p.png" in capsys.readouterr().out
-    monkeypatch.setattr(api, "resume", lambda folder, **options: resumed.append((folder, options)))
+    monkeypatch.setattr(
+        agents, "resume", lambda folder, **options: resumed.append((folder, options))
+    )
     given = ("--log", "wandb", "--env", "m:f", "--steps", "9")
     run_command(monkeypatch, "resume", "a", "--quiet", *given)
     handed_on = {"steps": 9, "env": "m:f", "warmup": None, "log": ("wandb",), "quiet": True}
@@ -160,7 +163,7 @@ def test_a_stopped_run_says_how_to_go_on_and_is_no_success(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Agent, "_begin", stop)
-    monkeypatch.setattr(api, "resume", stop)
+    monkeypatch.setattr(agents, "resume", stop)
     with pytest.raises(SystemExit) as error:
         run_command(monkeypatch, *command)
     assert error.value.code == 130

@@ -9,7 +9,6 @@ import pytest
 from support import small_run, train_quietly
 from test_cli import prudent_command
 from test_on_policy import small
-from test_on_policy import train_quietly as train_on_policy
 
 import prudent
 from prudent.algorithms.cvpo import CVPOConfig
@@ -23,10 +22,10 @@ TASK = replace(TASKS["humanoid-velocity"], horizon=10)
 
 def trained(algorithm, folder, config=None):
     if algorithm == "ppo":
-        run, train = small(TASK, algorithm, steps=40), train_on_policy
+        run = small(TASK, algorithm, steps=40)
     else:
-        run, train = small_run(TASK, algorithm, config=config, steps=20), train_quietly
-    train(run, TASK, folder)
+        run = small_run(TASK, algorithm, config=config, steps=20)
+    train_quietly(run, TASK, folder)
     return folder
 
 

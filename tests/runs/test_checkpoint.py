@@ -16,11 +16,11 @@ from prudent.files import CannotWrite, checksum, to_json
 from prudent.runs.checkpoint import (
     Checkpoint,
     DamagedCheckpoint,
-    RunIdentity,
     load_newest,
     save_checkpoint,
 )
 from prudent.runs.folder import write_run
+from prudent.runs.manifest import RunIdentity
 from prudent.runs.snapshot import save_snapshot
 from prudent.tasks import TASKS
 from prudent.tasks.adapter import Outcome

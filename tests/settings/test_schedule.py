@@ -1,6 +1,7 @@
 """When updates are made."""
 
 import shutil
+from types import SimpleNamespace
 
 import pytest
 from probes import DELAYED
@@ -9,18 +10,39 @@ from support import lines, open_quietly, small_run, train_quietly
 from prudent.runs.folder import run_from_json
 from prudent.settings.run import identity_of, run_to_json
 from prudent.settings.schedules import OffPolicySchedule
-from prudent.training.off_policy import call_sizes, next_block, take_step, updates_due
+from prudent.training import off_policy
+from prudent.training.off_policy import call_sizes, end_block, take_step
 
 
-def updates_by_epoch(ratio, epochs, horizon=1000, cap=5.0):
-    schedule = OffPolicySchedule(updates_per_step=ratio, updates_cap=cap)
+@pytest.fixture
+def counting(monkeypatch):
+    """Sessions of a schedule whose blocks of updates are counted, not made."""
+
+    def learn(session, updates, first):
+        session.collector.updates_this_epoch += updates
+
+    monkeypatch.setattr(off_policy, "learn", learn)
+
+    def session(**schedule):
+        schedule = OffPolicySchedule(**schedule)
+        replay = SimpleNamespace(size=schedule.batch_size)
+        counters = dict.fromkeys(
+            ("block_steps", "block_episodes", "updates_owed", "updates_this_epoch"), 0
+        )
+        collector = SimpleNamespace(schedule=schedule, replay=replay, **counters)
+        return SimpleNamespace(collector=collector, step=0)
+
+    return session
+
+
+def updates_by_epoch(session, epochs, horizon=1000):
     made = []
     for epoch in range(epochs):
-        this_epoch = 0
-        for step in range(epoch * horizon, (epoch + 1) * horizon):
-            if updates_due(schedule, step, this_epoch):
-                this_epoch += ratio
-        made.append(this_epoch / horizon)
+        session.collector.updates_this_epoch = 0
+        for session.step in range(epoch * horizon, (epoch + 1) * horizon):
+            session.collector.block_steps += 1
+            end_block(session)
+        made.append(session.collector.updates_this_epoch / horizon)
     return made
 
 
@@ -33,45 +55,51 @@ def updates_by_epoch(ratio, epochs, horizon=1000, cap=5.0):
         (1, [1, 1]),
     ],
 )
-def test_the_cap_ramps_the_ratio_up(ratio, effective):
-    assert updates_by_epoch(ratio, len(effective)) == pytest.approx(effective, abs=0.1)
+def test_the_cap_ramps_the_ratio_up(ratio, effective, counting):
+    session = counting(updates_per_step=ratio, updates_cap=5.0)
+    assert updates_by_epoch(session, len(effective)) == pytest.approx(effective, abs=0.1)
 
 
-def test_total_updates_of_a_paper_run():
-    assert sum(updates_by_epoch(10, 300)) * 1000 == pytest.approx(2_995_000, abs=100)
+def test_total_updates_of_a_paper_run(counting):
+    session = counting(updates_per_step=10, updates_cap=5.0)
+    assert sum(updates_by_epoch(session, 300)) * 1000 == pytest.approx(2_995_000, abs=100)
 
 
-def test_no_cap_never_skips():
-    assert updates_by_epoch(20, 2, cap=None) == [20, 20]
+def test_no_cap_never_skips(counting):
+    session = counting(updates_per_step=20, updates_cap=None)
+    assert updates_by_epoch(session, 2) == [20, 20]
 
 
-def test_the_first_steps_by_hand():
-    schedule = OffPolicySchedule(updates_per_step=10, updates_cap=5.0)
-    assert updates_due(schedule, 0, 0)
-    assert not updates_due(schedule, 1, 10)
-    assert updates_due(schedule, 2, 10)
-    assert not updates_due(schedule, -1, 0)
+def test_the_first_steps_by_hand(counting):
+    session = counting(updates_per_step=10, updates_cap=5.0)
+    assert blocks(session, [1] * 4) == [10, 0, 10, 0]
 
 
-def blocks(schedule, lengths):
-    """Updates after each of these numbers of steps."""
-    made, owed = [], 0.0
-    for steps in lengths:
-        block = next_block(schedule, steps, owed)
-        made.append(block.updates)
-        owed = block.owed
+def blocks(session, lengths):
+    """Updates after each of these numbers of steps, which end as many episodes as a block has."""
+    collector, made = session.collector, []
+    for session.step, steps in enumerate(lengths):
+        before = collector.updates_this_epoch
+        collector.block_steps = steps
+        collector.block_episodes = collector.schedule.update_every
+        end_block(session)
+        made.append(collector.updates_this_epoch - before)
     return made
 
 
-def test_a_fraction_of_an_update_is_carried_over():
-    assert blocks(OffPolicySchedule(updates_per_step=0.5), [3, 4, 5]) == [1, 2, 3]
-    assert blocks(OffPolicySchedule(updates_per_step=0.1), [1] * 20) == [*[0] * 9, 1, *[0] * 9, 1]
+def test_a_fraction_of_an_update_is_carried_over(counting):
+    session = counting(updates_per_step=0.5, updates_cap=None)
+    assert blocks(session, [3, 4, 5]) == [1, 2, 3]
+    session = counting(updates_per_step=0.1, updates_cap=None)
+    assert blocks(session, [1] * 20) == [*[0] * 9, 1, *[0] * 9, 1]
 
 
-def test_twenty_episodes_make_1066_updates():
-    schedule = OffPolicySchedule(updates_per_step=0.13325, update_every=20, update_unit="episodes")
-    assert blocks(schedule, [8000] * 50) == [1066] * 50
-    sizes = call_sizes(schedule, 1066)
+def test_twenty_episodes_make_1066_updates(counting):
+    session = counting(
+        updates_per_step=0.13325, update_every=20, update_unit="episodes", updates_cap=None
+    )
+    assert blocks(session, [8000] * 50) == [1066] * 50
+    sizes = call_sizes(session.collector.schedule, 1066)
     assert sum(sizes) == 1066
     assert set(sizes) <= {64, 8, 1}
     assert len(sizes) == 16 + 5 + 2

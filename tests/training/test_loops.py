@@ -31,7 +31,7 @@ from prudent.algorithms import ALGORITHMS
 from prudent.algorithms.resolve import Settings, make_run
 from prudent.settings.schedules import OnPolicySchedule
 from prudent.tasks.episodes import EVALUATION_SEED
-from prudent.training import epoch_collector, off_policy, on_policy
+from prudent.training import epoch_collector, off_policy
 from prudent.training import run as run_module
 from prudent.training.epoch_collector import collect, open_on_policy
 from prudent.training.evaluation import evaluate_and_record
@@ -65,12 +65,6 @@ def on_policy_run(task, seed=0, **schedule):
         ALGORITHMS["ppo-lag"].config(hidden=(3,)), OnPolicySchedule(**{**usual, **schedule})
     )
     return make_run("ppo-lag", task, "default", seed, chosen)
-
-
-def train_on_policy(run, task, folder):
-    ready = prepared(run, task, folder)
-    with ready.closing:
-        return on_policy.train(ready)
 
 
 def courses(seed, steps):
@@ -332,15 +326,20 @@ def test_snapshots_and_evaluations_at_their_multiples_and_at_the_end(tmp_path):
 
 
 def test_a_window_over_the_last_episodes(calls, tmp_path):
-    train_on_policy(on_policy_run(varied(), cost_window=3), varied(), tmp_path)
+    train_quietly(on_policy_run(varied(), cost_window=3), varied(), tmp_path)
     costs = [e["cost"] for e in read(tmp_path / "episodes.jsonl")]
     assert float(calls.rows[-1].violation) == pytest.approx(np.mean(costs[-3:]) - 4.0, rel=1e-5)
 
 
-def test_updates_are_due_after_the_warm_up_only():
-    schedule = run_of(varied()).schedule
-    assert not any(off_policy.updates_due(schedule, step, 0) for step in (-3, -2, -1))
-    assert off_policy.updates_due(schedule, 0, 0)
+def test_updates_are_due_after_the_warm_up_only(calls, tmp_path):
+    session = open_quietly(run_of(varied()), varied(), tmp_path)
+    with session.closing:
+        while session.step < 0:
+            off_policy.take_step(session)
+        assert session.collector.replay.size > session.collector.schedule.batch_size
+        assert not calls.updates
+        off_policy.take_step(session)
+    assert calls.updates
 
 
 # Stopping and going on
@@ -396,16 +395,16 @@ def test_a_second_interrupt_stops_at_once(tmp_path, monkeypatch):
 
 def test_an_interrupted_epoch_is_finished_saved_and_gone_on_from(tmp_path, monkeypatch):
     run = on_policy_run(varied(), checkpoint_every=1000, normalise_reward=True, normalise_cost=True)
-    train_on_policy(run, varied(), tmp_path / "whole")
+    train_quietly(run, varied(), tmp_path / "whole")
     with monkeypatch.context() as patch:
         patch.setattr(Varied, "lives", [])
         interrupted_at(44, patch)
         with pytest.raises(KeyboardInterrupt):
-            train_on_policy(run, varied(), tmp_path / "cut")
+            train_quietly(run, varied(), tmp_path / "cut")
     saved = sorted(p.stem for p in (tmp_path / "cut" / "checkpoints").glob("*.json"))
     assert saved[0] == f"step-{0:09}"
     assert saved[-1] in (f"step-{30:09}", f"step-{60:09}")
-    train_on_policy(run, varied(), tmp_path / "cut")
+    train_quietly(run, varied(), tmp_path / "cut")
     assert_same_run(tmp_path / "cut", tmp_path / "whole")
 
 
@@ -420,7 +419,7 @@ def test_a_state_that_is_not_finite_is_not_saved(calls, tmp_path):
 def test_nor_by_the_other_loop(calls, tmp_path):
     calls.poison_at = 2
     with pytest.raises(NonFinite, match="the learner's state"):
-        train_on_policy(on_policy_run(varied()), varied(), tmp_path)
+        train_quietly(on_policy_run(varied()), varied(), tmp_path)
     assert [p.stem for p in (tmp_path / "checkpoints").glob("*.json")] == [f"step-{0:09}"]
 
 
@@ -439,7 +438,7 @@ def test_resumed_from_any_checkpoint_it_ends_the_same(tmp_path):
 
 
 def test_what_falls_into_an_epoch_is_done_at_its_end(calls, tmp_path):
-    train_on_policy(on_policy_run(varied()), varied(), tmp_path)
+    train_quietly(on_policy_run(varied()), varied(), tmp_path)
     assert calls.updates == [(30, 0, 0), (30, 0, 30), (30, 0, 60), (10, 0, 90)]
     progress = read(tmp_path / "progress.jsonl")
     assert [line["step"] for line in progress] == [0, 60, 90, 100]
@@ -457,7 +456,7 @@ def test_what_falls_into_an_epoch_is_done_at_its_end(calls, tmp_path):
 
 @pytest.mark.parametrize("seed", [0, 5])
 def test_actions_are_the_mean_and_noise_of_the_policys_deviation(seed, calls, tmp_path):
-    train_on_policy(on_policy_run(varied(), seed), varied(), tmp_path)
+    train_quietly(on_policy_run(varied(), seed), varied(), tmp_path)
     for (_, _, began), rollout in zip(calls.updates, calls.rows, strict=True):
         source = np.random.default_rng(np.random.SeedSequence((seed, 0xAC7, began)))
         noise = source.standard_normal(rollout.action.shape, np.float32)
@@ -467,7 +466,7 @@ def test_actions_are_the_mean_and_noise_of_the_policys_deviation(seed, calls, tm
 @pytest.mark.parametrize("terminal", [False, True])
 def test_a_rollout_by_its_courses(terminal, calls, tmp_path):
     run = on_policy_run(varied(), timeout_is_terminal=terminal)
-    train_on_policy(run, varied(), tmp_path)
+    train_quietly(run, varied(), tmp_path)
     index, ends, masks, costs, finished = 0, [], [], [], []
     for length in (30, 30, 30, 10):
         at = 0
@@ -503,7 +502,7 @@ def test_a_rollout_by_its_courses(terminal, calls, tmp_path):
 @pytest.mark.parametrize("scaled", ["reward", "cost"])
 def test_each_signal_is_brought_to_scale_by_its_own_option(scaled, calls, tmp_path):
     run = on_policy_run(varied(), **{f"normalise_{scaled}": True})
-    train_on_policy(run, varied(), tmp_path)
+    train_quietly(run, varied(), tmp_path)
     other = "cost" if scaled == "reward" else "reward"
     found = {n: np.concatenate([getattr(r, n)[:, 0] for r in calls.rows]) for n in (scaled, other)}
     assert abs(found[scaled][1:].mean()) < 0.3  # about 0 instead of about 3 and 1
@@ -511,7 +510,7 @@ def test_each_signal_is_brought_to_scale_by_its_own_option(scaled, calls, tmp_pa
 
 
 def test_evaluation_within_the_other_loop(tmp_path):
-    last = train_on_policy(on_policy_run(varied()), varied(), tmp_path)
+    last = train_quietly(on_policy_run(varied()), varied(), tmp_path)
     lengths = [Course(seed_of(EVALUATION_SEED, index)).steps for index in range(3)]
     assert last["evaluation"]["lengths"] == lengths
     assert last["evaluation"]["returns"] == [1.5 * steps for steps in lengths]

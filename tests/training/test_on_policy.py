@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from probes import ACTIVE, DELAYED
-from support import ON_POLICY, build, lines, prepared, settings
+from support import ON_POLICY, build, lines, prepared, settings, train_quietly
 from test_training import Counting, counting
 
 import prudent
@@ -24,7 +24,6 @@ from prudent.settings.schedules import OnPolicySchedule
 from prudent.tasks.adapter import open_environment
 from prudent.training.epoch_collector import collect, on_host, open_on_policy
 from prudent.training.learner import make_spec
-from prudent.training.on_policy import train
 from prudent.training.session import NonFinite
 
 CONFIG = {"hidden": (8,), "passes": 2, "batch_size": 16}
@@ -37,12 +36,6 @@ SCHEDULE = OnPolicySchedule(
 def small(task, algorithm="ppo-lag", seed=0, **schedule):
     chosen = Settings(ALGORITHMS[algorithm].config(**CONFIG), replace(SCHEDULE, **schedule))
     return make_run(algorithm, task, "default", seed, chosen)
-
-
-def train_quietly(run, task, folder):
-    ready = prepared(run, task, folder)
-    with ready.closing:
-        return train(ready)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from prudent.settings.run import Run, run_to_json
 from prudent.tasks import TASKS
 from prudent.tasks.skid import BUDGET, HORIZON, best_return
 from prudent.training import off_policy
-from prudent.training.off_policy import take_ended
+from prudent.training.off_policy import draw
 from prudent.training.replay import Replay
 
 RECENT = {"dual_states": "recent", "recent_steps": 100}
@@ -139,23 +139,27 @@ def test_the_mean_cost_of_episodes_is_told_once_and_in_the_critics_unit():
     """Of three steps each, discounted by 0.5: (1 + 0.5 + 0.25) / 3 of their plain sum."""
     task = replace(TASKS["skid"], horizon=3)
     run = small_run(task, config=CALConfig(hidden=(8, 8), cost_discount=0.5, **CALIBRATED))
-    collector = SimpleNamespace(ended_episodes=2, ended_cost=9.0)
+    replay = SimpleNamespace(rows=np.zeros((1, 7)), draw=lambda *_: np.zeros((3, 8), int))
+    collector = SimpleNamespace(
+        ended_episodes=2, ended_cost=9.0, schedule=run.schedule, replay=replay, generator=None
+    )
     learner = SimpleNamespace(requires={"episodes": 1, "episode_cost": 1})
     session = SimpleNamespace(run=run, collector=collector, learner=learner)
-    told = take_ended(session, 3)
+    told = draw(session, 3)
     assert told["episodes"].tolist() == [2, 0, 0]
     assert told["episode_cost"][:, 0].tolist() == pytest.approx([4.5 * 1.75 / 3, 0.0, 0.0])
-    assert not any(np.any(array) for array in take_ended(session, 1).values())
+    told = draw(session, 1)
+    assert (told["episodes"].tolist(), told["episode_cost"].tolist()) == ([0], [[0.0]])
 
 
 def test_episodes_of_the_warm_up_are_not_told(tmp_path, monkeypatch):
     told = []
 
     def listen(session, updates):
-        told.append(take_ended(session, updates))
+        told.append(draw(session, updates))
         return told[-1]
 
-    monkeypatch.setattr(off_policy, "take_ended", listen)
+    monkeypatch.setattr(off_policy, "draw", listen)
     task = replace(TASKS["skid"], horizon=6)
     run = small_run(task, config=CALConfig(hidden=(8, 8), **CALIBRATED))
     train_quietly(run, task, tmp_path / "run")
