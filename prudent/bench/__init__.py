@@ -1,6 +1,4 @@
-"""How fast this machine learns, against what it could: learners against their roofline, on-policy
-training and environments against the bare simulation.
-"""
+"""How fast this machine learns: updates, on-policy epochs, environments, single actions."""
 
 from prudent.bench.command import main
 

@@ -83,17 +83,12 @@ def report_epochs(options: BenchOptions) -> None:
 def report_policies(options: BenchOptions) -> None:
     from prudent.bench.policies import measure_policies
 
-    found = measure_policies(options.algorithm)
+    seconds = measure_policies(options.algorithm)
     if options.json:
-        print(to_json({"algorithm": options.algorithm, **found}, indent=2))
+        print(to_json({"algorithm": options.algorithm, "action_seconds": seconds}, indent=2))
         return
-    sizes, alone = "-".join(map(str, found["sizes"])), 1e6 * found["products_seconds"]
-    print(f"one action of {options.algorithm}, {sizes}; its matrix products alone {alone:.1f} us")
-    for way in found["policies"]:
-        print(
-            f"{way['loaded_by']:<28} {1e6 * way['seconds']:6.1f} us, "
-            f"of which the products are {way['products_ratio']:.0%}"
-        )
+    for loaded_by, each in seconds.items():
+        print(f"one action of {options.algorithm} by {loaded_by}: {1e6 * each:.1f} us")
 
 
 def report_environment(name: str, as_json: bool) -> None:
@@ -120,15 +115,12 @@ def report_updates(options: BenchOptions) -> None:
     updates = [measure_update(options.algorithm, batch) for batch in options.batch_sizes]
     results: dict[str, Any] = {"algorithm": options.algorithm, "updates": updates}
     results |= measure_step(options.algorithm) | start
-    first = {name: updates[0][name] for name in ("updates_per_second", "roofline_ratio")}
     if options.json:
+        first = {"updates_per_second": updates[0]["updates_per_second"]}
         print(to_json({**first, **results}, indent=2))
         return
-    for found in updates:
-        print(
-            f"batch {found['batch_size']}: {found['updates_per_second']:.0f} updates/s, "
-            f"{found['roofline_ratio']:.2f} of the roofline"
-        )
+    for update in updates:
+        print(f"batch {update['batch_size']}: {update['updates_per_second']:.0f} updates/s")
     print(
         f"environment {results['environment_steps_per_second']:.0f} steps/s; one step outside its "
         f"updates adds {results['outside_share']:.1%} to ten updates\n"

@@ -39,7 +39,7 @@ usage: prudent [--version] [--debug] COMMAND ...
   seeds PATH ...                what each run below these paths did, one by one
   claims PATH ...               what runs below these paths say of the paper's claims
   list                          algorithms, and tasks with their budgets
-  bench                         how fast this machine learns, against what it could
+  bench                         how fast this machine learns
   completion SHELL              a script for bash, zsh or fish that completes these words
 
 COMMAND --help says more. --debug shows the whole traceback of a failure.

@@ -1,9 +1,5 @@
-"""What an update needs, counted by hand, and what `prudent bench` says about it."""
+"""What an update needs, counted by hand, and the ratio of measured times."""
 
-import json
-import os
-import subprocess
-import sys
 from collections import Counter
 
 import jax
@@ -11,16 +7,17 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+import roofline
+from products import multiply_adds, traced_products
+from roofline import needed_bytes, needed_products
+from traffic import moved_bytes
 
 from prudent.algorithms.cal import CALConfig
 from prudent.algorithms.cvpo import CVPOConfig
 from prudent.algorithms.sac_lag import SACLagConfig
 from prudent.algorithms.wcsac import WCSACConfig
-from prudent.bench import learners, main, start, timing
-from prudent.bench.command import BenchOptions, report_updates
-from prudent.bench.learners import measure_update, needed_bytes, needed_products, subject_for
-from prudent.bench.products import multiply_adds, traced_products
-from prudent.bench.traffic import moved_bytes
+from prudent.bench import timing
+from prudent.bench.learners import subject_for
 from prudent.pieces.networks import Trained, adam, descend
 from prudent.pieces.networks import start as start_training
 
@@ -258,8 +255,8 @@ def test_bytes_by_what_an_update_does(optimiser, numbers):
 def test_the_ratio_is_that_of_the_measured_times(monkeypatch):
     monkeypatch.setattr(timing, "ROUNDS", 1)
     monkeypatch.setattr(timing, "PIECE_SECONDS", 1e-4)
-    monkeypatch.setattr(learners, "hopper_config", lambda algorithm: SACLagConfig(hidden=(16, 16)))
-    found = measure_update("sac-lag", 12)
+    monkeypatch.setattr(roofline, "hopper_config", lambda algorithm: SACLagConfig(hidden=(16, 16)))
+    found = roofline.measure("sac-lag", 12)
     assert (found["batch_size"], found["updates_per_call"]) == (12, 10)
     products = sum(p["times"] * p["best_seconds"] for p in found["products"])
     assert found["products_seconds"] == pytest.approx(products)
@@ -271,66 +268,3 @@ def test_the_ratio_is_that_of_the_measured_times(monkeypatch):
     assert set(found["products"][0]) == {
         "use", "rows", "inner", "columns", "times", "best_seconds"
     }  # fmt: skip
-
-
-@pytest.fixture
-def measured(monkeypatch):
-    def measure_update(algorithm, batch):
-        return {"batch_size": batch, "updates_per_second": 6000 / batch, "roofline_ratio": 0.75}
-
-    step = {"environment_steps_per_second": 5000.0, "outside_share": 0.025}
-    begin = {
-        "warm_start_seconds": 2.5, "cold_start_seconds": 9.0, "resident_memory_bytes": 2**29
-    }  # fmt: skip
-    monkeypatch.setattr(learners, "measure_update", measure_update)
-    monkeypatch.setattr(learners, "measure_step", lambda algorithm: step)
-    monkeypatch.setattr(start, "measure_start", lambda: begin)
-    return step | begin
-
-
-def test_what_is_printed(measured, capsys):
-    report_updates(BenchOptions())
-    assert capsys.readouterr().out == (
-        "batch 12: 500 updates/s, 0.75 of the roofline\n"
-        "batch 256: 23 updates/s, 0.75 of the roofline\n"
-        "environment 5000 steps/s; one step outside its updates adds 2.5% to ten updates\n"
-        "first update after 2.5 s (9.0 s with nothing compiled yet); 512 MiB with a full replay\n"
-    )
-
-
-def test_what_is_written_as_json(measured, capsys):
-    report_updates(BenchOptions(algorithm="wcsac", batch_sizes=(12,), json=True))
-    first = {"updates_per_second": 500.0, "roofline_ratio": 0.75}
-    assert json.loads(capsys.readouterr().out) == {
-        **first, "algorithm": "wcsac", "updates": [{"batch_size": 12, **first}], **measured
-    }  # fmt: skip
-
-
-def test_one_action_for_each_way_to_load(monkeypatch, capsys):
-    monkeypatch.setattr(timing, "ROUNDS", 2)
-    monkeypatch.setattr(timing, "PIECE_SECONDS", 1e-3)
-    usable = os.sched_getaffinity(0)
-    try:
-        main(["--policy", "--json"])
-    finally:
-        os.sched_setaffinity(0, usable)
-    found = json.loads(capsys.readouterr().out)
-    assert found["sizes"] == [11, 256, 256, 3]
-    ways = {way.pop("loaded_by"): way for way in found["policies"]}
-    assert list(ways) == ["load", "load_exported .safetensors", "load_exported .onnx"]
-    for way in ways.values():
-        assert way["products_ratio"] == pytest.approx(found["products_seconds"] / way["seconds"])
-
-
-def test_an_unknown_algorithm_is_refused():
-    with pytest.raises(ValueError, match="no algorithm 'fly'; there is: cal, "):
-        main(["--algorithm", "fly"])
-
-
-def test_help_does_not_import_jax():
-    code = (
-        "import sys\nfrom prudent.bench import main\n"
-        "try:\n    main(['--help'])\nexcept SystemExit as stop:\n    assert not stop.code\n"
-        "assert 'jax' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
