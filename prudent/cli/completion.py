@@ -82,7 +82,7 @@ def _all(before: list[str]) -> list[str]:
     if (trains and len(before) == 1) or previous in ("--algorithm", "--algorithms"):
         return list(ALGORITHMS)
     if command == "experiment" and len(before) == 1:
-        from prudent.experiments.command import EXPERIMENTS
+        from prudent.experiments.figures import EXPERIMENTS
 
         return list(EXPERIMENTS)
     if previous in ("--task", "--env", "--tasks"):

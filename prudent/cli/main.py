@@ -411,7 +411,8 @@ class ClaimsOptions:
 
 
 def claims(arguments: list[str]) -> None:
-    from prudent.report.claims import CLAIMS, claims_table, collect, judge
+    from prudent.report.claims import CLAIMS, claims_table, judge
+    from prudent.report.evidence import collect
 
     options = read(ClaimsOptions, "prudent claims", arguments)
     missing = [str(path) for path in options.paths if not path.is_dir()]

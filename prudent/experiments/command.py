@@ -5,9 +5,9 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from importlib import import_module, util
+from importlib import util
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple
 from typing import get_type_hints as type_hints
 
 import tyro
@@ -20,6 +20,7 @@ from prudent.cli.options import parse, read
 from prudent.experiments.board import board, counted
 from prudent.experiments.engines import Ended, Job, Show, run_locally
 from prudent.experiments.existing import existing_runs, folder_for
+from prudent.experiments.figures import EXPERIMENTS, FIGURES
 from prudent.experiments.grid import Grid, Planned, Problem, Variant, expand, nameless, over, select
 from prudent.experiments.layout import Layout
 from prudent.experiments.on_ray import run_on_ray
@@ -34,12 +35,6 @@ from prudent.experiments.speed import (
 from prudent.report.folders import collect
 from prudent.report.records import Record, shortened
 from prudent.settings.checks import Count, CountOrZero, PositiveShare, checked, conform, option
-
-Name = Literal[
-    "underestimation", "convexification", "off-policy", "conservatism", "convexity", "on-policy",
-    "update-ratio", "ensemble-size", "thresholds", "theory", "dual", "sac-lag",
-]  # fmt: skip
-EXPERIMENTS: tuple[str, ...] = get_args(Name)
 
 
 @dataclass(frozen=True)
@@ -72,7 +67,7 @@ class GridOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ExperimentOptions(GridOptions):
-    name: Annotated[Name, tyro.conf.Positional]
+    name: Annotated[Literal[EXPERIMENTS], tyro.conf.Positional]  # type: ignore[valid-type]
     """Which figure of the paper."""
     records: tuple[Path, ...] = ()
     """Only draw, from the runs below these folders, whatever their settings; run nothing."""
@@ -113,22 +108,24 @@ def experiment(arguments: list[str]) -> None:
     if not arguments:
         raise ValueError(f"which experiment? There is: {', '.join(EXPERIMENTS)}")
     options = read(ExperimentOptions, "prudent experiment", arguments)
-    module = import_module(f"prudent.experiments.figures.{options.name.replace('-', '_')}")
-    if not hasattr(module, "GRID"):  # it needs no runs
-        for path in module.draw(options.out / options.name):
+    if options.name not in FIGURES:  # it needs no runs
+        from prudent.experiments.figures.theory import draw
+
+        for path in draw(options.out / options.name):
             print(path)
         return
+    grid, layout = FIGURES[options.name]
     if options.records:
-        draw_records(options, module.LAYOUT)
+        draw_records(options, layout)
         return
     if options.until is not None:
         raise ValueError("--until is for --records; --scale makes runs shorter")
-    outcome = run_grid(options.name, chosen(module.GRID, options), options)
+    outcome = run_grid(options.name, chosen(grid, options), options)
     complete = outcome.complete
     if outcome.finished:
-        if module.LAYOUT.needs_oracle:
+        if layout.needs_oracle:
             complete &= measure(outcome.finished, options.jobs or len(usable_cores()))
-        draw_figure(options.name, module.LAYOUT, collect(outcome.finished), options.out / "figures")
+        draw_figure(options.name, layout, collect(outcome.finished), options.out / "figures")
         write_page(options.name, outcome.finished, options.out / "figures" / options.name)
     if not complete:
         sys.exit(1)

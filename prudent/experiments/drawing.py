@@ -13,7 +13,14 @@ from prudent.experiments.layout import Layout, Panel, Place
 from prudent.files import write_atomically
 from prudent.report import figures
 from prudent.report.cautions import unfinished
-from prudent.report.groups import UNFELT, differences, distinct, evaluated, in_order, natural
+from prudent.report.groups import (
+    WITHOUT_EFFECT,
+    differences,
+    distinct,
+    evaluated,
+    in_order,
+    natural,
+)
 from prudent.report.looks import COLOURS, MARKERS, Look, looks_of
 from prudent.report.records import GREEDY, Record, diagnostics_curve, training_costs
 from prudent.report.stored import Say, note
@@ -114,7 +121,7 @@ def by_column(place: Place) -> list[tuple[float, str]]:
 
 def check_seeds_of_one(one: Record, other: Record, label: str) -> None:
     """That both may be of one line."""
-    differing = differences(one, other) - UNFELT
+    differing = differences(one, other) - WITHOUT_EFFECT
     task = other.run["task"]
     if differing:
         names = ", ".join(sorted(name.rpartition(".")[2] for name in differing))

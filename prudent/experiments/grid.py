@@ -31,9 +31,6 @@ PRESETS: Mapping[str, tuple[str, ...]] = {
     "million": ("million", "default"),
 }
 
-NAVIGATION = ("point-button1", "point-button2", "car-button1", "car-button2", "point-push1")
-VELOCITY = ("ant-velocity", "halfcheetah-velocity", "hopper-velocity", "humanoid-velocity")
-
 
 class Variant(NamedTuple):
     """An algorithm with settings of its own; other values are its preset's."""

@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from prudent.report.departures import departures, usual_values
+from prudent.algorithms import OURS
+from prudent.report.departures import departures, unstored_values, usual_values
 from prudent.report.records import Record
 from prudent.report.stored import Entry, Say, note
 
@@ -25,31 +26,12 @@ ADDED_TO_FORMAT_1: Mapping[str, str] = {
 }
 # Format 2 stores these always, and a run of format 1 was made as if with these values.
 ADDED_TO_FORMAT_2: Mapping[str, str] = {"cost_source": 'info["cost"]', "init_from": "none"}
-# Format 2 stores these only where they are used; see `prudent.settings.checks.LATER`.
-UNSTORED: Mapping[str, str] = {
-    "config.dual_states": "replay",
-    "config.recent_steps": "2000",
-    "config.calibration": "none",
-    "config.calibration_episodes": "10",
-    "config.calibration_limit": "10",
-    "config.cost_bounds": "none",
-    "config.constraint": "sum",
-    "config.ratio_floor": "0.01",
-    "config.multiplier_scope": "global",
-    "config.multiplier_count": "1",
-}
 # Intervals that change nothing of what is learned; such runs are compared at the steps of all.
-UNFELT = {f"schedule.{name}_every" for name in ("evaluate", "checkpoint", "snapshot")}
+WITHOUT_EFFECT = {f"schedule.{name}_every" for name in ("evaluate", "checkpoint", "snapshot")}
 # Where these differ, runs do not solve the same problem, so that every label must say it.
 PROBLEM = ("budget", "discounted", "horizon")
 # What follows from `cost_bounds`, which says it already.
 IMPLIED = ("least_cost", "largest_cost")
-
-
-KNOWN = (
-    "cal", "sac-lag", "ucb", "sac", "sac-pid", "wcsac", "cvpo",
-    "pdo", "rcpo", "ipo", "crpo", "cup", "ppo-lag", "cppo-pid", "ppo",
-)  # fmt: skip
 
 
 class Group(NamedTuple):
@@ -172,11 +154,11 @@ def in_order(groups: Mapping[str, list[Record]]) -> dict[str, list[Record]]:
     10; seeds ascending.
     """
     settings = {label: settings_of(records[0]) for label, records in groups.items()}
-    names = differing(list(settings.values()))
+    names, known = differing(list(settings.values())), list(OURS)
 
     def place(label: str) -> tuple[int, list[list[tuple[float, str]]]]:
         run = groups[label][0].run
-        rank = KNOWN.index(run["algorithm"]) if run["algorithm"] in KNOWN else len(KNOWN)
+        rank = known.index(run["algorithm"]) if run["algorithm"] in known else len(known)
         values = [setting(settings[label], name) or "" for name in names]
         return rank, [natural(word) for word in (run["algorithm"], run["preset"], *values)]
 
@@ -266,13 +248,13 @@ def label(group: Group, groups: Sequence[Group]) -> str:
     ]
     varied = [name for name in group.settings if last_part(name) in departures(run)]
     names = list(dict.fromkeys([*own, *varied, *problem]))
-    details = [described(group.settings, name) for name in names]
+    details = [setting_in_words(group.settings, name) for name in names]
     if len(comparable) < len(namesakes):
         details.append(f"format {group.format}")
     return ", ".join([group.name.removesuffix(")"), *details]) + ")"
 
 
-def described(settings: Mapping[str, str], name: str) -> str:
+def setting_in_words(settings: Mapping[str, str], name: str) -> str:
     last = last_part(name)
     namesakes = [other for other in settings if last_part(other) == last]
     short = last if len(namesakes) < 2 else name
@@ -285,4 +267,8 @@ def last_part(name: str) -> str:
 
 
 def setting(settings: Mapping[str, str], name: str) -> str | None:
-    return settings.get(name, UNSTORED.get(name))
+    """A setting's value, its default where it is one that is not stored at its default."""
+    if name in settings or not name.startswith("config."):
+        return settings.get(name)
+    default = unstored_values(settings["algorithm"]).get(last_part(name))
+    return None if default is None else shown(default)

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -21,12 +20,12 @@ from prudent.cli.completion import candidates
 from prudent.experiments import engines
 from prudent.experiments.board import board
 from prudent.experiments.command import (
-    EXPERIMENTS,
     ExperimentOptions,
     SweepOptions,
     with_axes,
 )
 from prudent.experiments.existing import existing_runs, folder_for, state_of
+from prudent.experiments.figures import EXPERIMENTS, FIGURES, theory
 from prudent.experiments.grid import Grid, Problem, Variant, expand, nameless, over, select
 from prudent.experiments.speed import hours_left, measured_speeds, speed_of
 from prudent.files import only_writer
@@ -97,7 +96,7 @@ ON_POLICY = {"pdo", "rcpo", "ipo", "crpo", "cup"}
 
 
 def grid_of(name: str) -> Grid:
-    return import_module(f"prudent.experiments.figures.{name.replace('-', '_')}").GRID
+    return FIGURES[name].grid
 
 
 def steps_of(experiment: str, run) -> int:
@@ -612,10 +611,7 @@ def test_without_a_terminal_every_change_is_a_line(tmp_path):
 
 
 def test_theory_needs_no_runs(monkeypatch, tmp_path, capsys):
-    from types import SimpleNamespace
-
-    drawn = SimpleNamespace(draw=lambda folder: [folder / "a.png"])
-    monkeypatch.setitem(sys.modules, "prudent.experiments.figures.theory", drawn)
+    monkeypatch.setattr(theory, "draw", lambda folder: [folder / "a.png"])
     prudent_command(monkeypatch, "experiment", "theory", "--out", tmp_path)
     assert capsys.readouterr().out.split() == [str(tmp_path / "theory" / "a.png")]
 

@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 from support import INTERRUPTIBLE
 
+from prudent.algorithms import OURS
 from prudent.cli.main import main
 from prudent.report.cautions import cautions
 from prudent.report.command import file_names
 from prudent.report.contents import contents
 from prudent.report.figures import arrangement, draw_gap, draw_return, draw_spread, in_words
 from prudent.report.folders import collect, run_folders
-from prudent.report.groups import KNOWN, by_task
+from prudent.report.groups import by_task
 from prudent.report.looks import ALGORITHM_COLOURS, looks_of
 from prudent.report.tables import detailed_rows
 
@@ -264,7 +265,7 @@ def test_an_algorithm_has_one_colour_and_its_settings_are_shades(tmp_path):
     ]  # fmt: skip
     assert looks["ppo (default)"].colour == looks_of(tasks["other"])["ppo (default)"].colour
     assert len({look.colour for look in looks.values()}) == 4
-    assert len(KNOWN) == len(ALGORITHM_COLOURS) == len(set(ALGORITHM_COLOURS))
+    assert len(OURS) == len(ALGORITHM_COLOURS) == len(set(ALGORITHM_COLOURS))
     blue = [int(ALGORITHM_COLOURS[0][at : at + 2], 16) for at in (1, 3, 5)]
     # 40 % of the way to white, and to black.
     light = "#" + "".join(f"{round(part + 0.4 * (255 - part)):02x}" for part in blue)

@@ -1,0 +1,201 @@
+"""What claims compare: numbers of runs of one setting, of two, or along a setting.
+
+A comparison makes a `Margin` of runs on one task: a number that is above 0 if the claim holds, with
+its 95 % interval over seeds (Student's, or Welch's of two settings). `Lacking` says which runs are
+missing for it.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from prudent.report.departures import changed, departures
+from prudent.report.evidence import Evidence, at_the_same_steps, final_return
+from prudent.report.groups import WITHOUT_EFFECT, last_part, same_settings
+from prudent.report.records import rates_decay, steps_done
+from prudent.statistics import LEVEL, mean_interval
+
+STEPS = "schedule.steps"
+
+
+class Margin(NamedTuple):
+    """Above 0 if the claim holds."""
+
+    value: float
+    interval: tuple[float, float] | None
+    seeds: int  # of the smallest sample
+    steps: int = 0  # that the runs were looked at for
+
+
+class Lacking(NamedTuple):
+    what: str
+
+
+Number = Callable[[Evidence], float | None]
+Which = Callable[[Evidence], bool]
+
+
+def per_seed(values: Sequence[float], tries: int = 1) -> Margin:
+    """With Student's interval, wider where it is the best of several tries (Bonferroni's)."""
+    array = np.asarray(values, float)
+    level = 1.0 - (1.0 - LEVEL) / tries
+    return Margin(float(np.mean(array)), mean_interval(array, level), len(array))
+
+
+def difference(larger: Sequence[float], smaller: Sequence[float]) -> Margin:
+    """Of two means, with Welch's interval."""
+    seeds, value = min(len(larger), len(smaller)), float(np.mean(larger) - np.mean(smaller))
+    if seeds < 2:
+        return Margin(value, None, seeds)
+    parts = np.array([np.var(values, ddof=1) / len(values) for values in (larger, smaller)])
+    if not parts.any():
+        return Margin(value, (value, value), seeds)
+    freedom = parts.sum() ** 2 / (parts**2 / [len(larger) - 1, len(smaller) - 1]).sum()
+    half = float(stats.t.ppf(0.975, freedom) * np.sqrt(parts.sum()))
+    return Margin(value, (value - half, value + half), seeds)
+
+
+def slope(at: Sequence[float], values: Sequence[float]) -> Margin:
+    """Of the values over the rank of what they were made with."""
+    settings, ranks = np.unique(np.asarray(at, float), return_inverse=True)
+    seeds = min(int(np.sum(ranks == rank)) for rank in range(len(settings)))
+    fitted = stats.linregress(ranks, np.asarray(values, float))
+    if seeds < 2:
+        return Margin(float(fitted.slope), None, seeds)
+    half = float(stats.t.ppf(0.975, len(values) - 2) * fitted.stderr)
+    return Margin(float(fitted.slope), (fitted.slope - half, fitted.slope + half), seeds)
+
+
+def named(algorithm: str) -> Which:
+    return lambda run: run.algorithm == algorithm
+
+
+def usual(algorithm: str, **values: float) -> Which:
+    """With these settings, and all others that experiments vary as its preset has them."""
+
+    def matches(run: Evidence) -> bool:
+        fits = all(run.setting(f"config.{name}") == value for name, value in values.items())
+        return run.algorithm == algorithm and fits and departures(run.record.run) <= set(values)
+
+    return matches
+
+
+def as_published(algorithm: str) -> Which:
+    return lambda run: usual(algorithm)(run) and run.record.run["preset"] == "paper"
+
+
+def alike(runs: Iterable[Evidence], but: Sequence[str] = ()) -> list[list[Evidence]]:
+    """Runs that differ in nothing that is felt but these settings and their seeds, together. Of a
+    seed that is there twice, the run of the newer format.
+    """
+    sets: list[list[Evidence]] = []
+    ignored = (*but, *WITHOUT_EFFECT)
+    for run in sorted(runs, key=lambda run: -run.record.format):
+        same = (s for s in sets if same_settings(s[0].record, run.record, ignored))
+        members = next(same, None)
+        if members is None:
+            sets.append([run])
+        elif not any(settled(one, but) == settled(run, but) for one in members):
+            members.append(run)
+    return sets
+
+
+def settled(run: Evidence, but: Sequence[str]) -> tuple[object, ...]:
+    """What makes a run one of its own among those that are alike."""
+    return run.record.run["seed"], *(run.setting(name) for name in but if name != STEPS)
+
+
+def of_one_setting(
+    which: Which, runs: Iterable[Evidence], number: Number = lambda run: 0.0
+) -> list[Evidence]:
+    """Of those that match and have the number, the runs of the settings that have most seeds, of
+    these the longest, and of these those that are nearest to their preset.
+    """
+    fitting = [run for run in runs if which(run) and number(run) is not None]
+    return max(
+        alike(fitting), key=lambda s: (len(s), steps_done(s[0].record), -unusual(s)), default=[]
+    )
+
+
+def unusual(runs: Sequence[Evidence]) -> int:
+    """How many settings that are felt the run that is nearest to its preset has other than it."""
+    ignored = {last_part(name) for name in (*WITHOUT_EFFECT, STEPS)}
+    return min(len(changed(run.record.run) - ignored) for run in runs)
+
+
+def each(which: Which, number: Number, sign: float, runs: Sequence[Evidence]) -> Margin | Lacking:
+    compared, last = at_the_same_steps(of_one_setting(which, runs, number))
+    values = [value for run in compared if (value := number(run)) is not None]
+    if not values:
+        return Lacking("too little recorded" if any(map(which, runs)) else "no runs")
+    return per_seed([sign * value for value in values])._replace(steps=last)
+
+
+def against(
+    larger: Which, smaller: Which, number: Number, runs: Sequence[Evidence]
+) -> Margin | Lacking:
+    """Over the steps that all of them have."""
+    both = [of_one_setting(which, runs, number) for which in (larger, smaller)]
+    runs, last = at_the_same_steps([run for part in both for run in part])
+    values = [number(run) for run in runs]
+    parts = values[: len(both[0])], values[len(both[0]) :]
+    known = [[value for value in part if value is not None] for part in parts]
+    if not all(known):
+        return Lacking("no runs of both settings")
+    return difference(*known)._replace(steps=last)
+
+
+def alike_but_for(setting: str, runs: Sequence[Evidence]) -> tuple[list[Evidence], int]:
+    """The largest set of runs that differ in nothing but this setting, their seeds and, as long as
+    nothing depends on it, their length; all as long as the shortest.
+    """
+    free = [run for run in runs if not rates_decay(run.record)]
+    bound = [run for run in runs if rates_decay(run.record)]
+    sets = [*alike(free, (setting, STEPS)), *alike(bound, (setting,))]
+    varied = [s for s in sets if len({run.setting(setting) for run in s}) > 1]
+    return at_the_same_steps(max(varied, key=lambda s: (len(s), -unusual(s)), default=[]))
+
+
+def along(
+    which: Which, setting: str, number: Number, sign: float, runs: Sequence[Evidence]
+) -> Margin | Lacking:
+    """How a number changes with a setting, all else equal."""
+    compared, last = alike_but_for(setting, [run for run in runs if which(run)])
+    pairs = [(run.setting(setting), number(run)) for run in compared]
+    known = [(at, sign * value) for at, value in pairs if at is not None and value is not None]
+    if len({at for at, _ in known}) < 2:
+        return Lacking(f"no runs that differ in {last_part(setting)} only")
+    return slope(*zip(*known, strict=True))._replace(steps=last)
+
+
+def ends(
+    setting: str, number: Number, runs: Sequence[Evidence], *, high: bool, more: bool
+) -> Margin | Lacking:
+    """CAL at the highest value of a setting (or without it, at 0) against the next one, all else
+    equal: whether the number is more (or less) there.
+    """
+    compared, _ = alike_but_for(setting, [run for run in runs if run.algorithm == "cal"])
+    values = sorted({value for run in compared if (value := run.setting(setting)) is not None})
+    if len(values) < 2 or (not high and values[0] != 0.0):
+        return Lacking(f"no runs that differ in {last_part(setting)} only")
+    extreme, usual = (values[-1], values[-2]) if high else (values[0], values[1])
+    larger, smaller = (extreme, usual) if more else (usual, extreme)
+    return against(
+        lambda run: run.setting(setting) == larger,
+        lambda run: run.setting(setting) == smaller,
+        number,
+        compared,
+    )
+
+
+def asymptotic(
+    larger: Which, smaller: Which, runs: Sequence[Evidence], share: float = 1.0
+) -> Margin | Lacking:
+    """Final returns, each at its own end: an on-policy method has many times CAL's steps."""
+    both = [of_one_setting(which, runs) for which in (larger, smaller)]
+    if not all(both):
+        return Lacking("no runs of both")
+    high, low = ([final_return(run) for run in part] for part in both)
+    return difference(high, [share * value for value in low])
