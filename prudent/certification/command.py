@@ -13,16 +13,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from prudent.certification.certifying import (
+from prudent.certification.certificate import check_out, write_certificate
+from prudent.certification.certifying import Watch, certify
+from prudent.certification.question import (
     Progress,
     Question,
-    Watch,
-    certify,
-    check_out,
     in_cost,
     needed_at_least,
     of_share,
-    write_certificate,
 )
 from prudent.cli.options import read
 from prudent.files import to_json

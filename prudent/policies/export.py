@@ -77,7 +77,7 @@ def content_of(policy: Policy, run: Run) -> Content:
 
 def checksum_of_policy(policy: Policy, run: Run) -> str:
     """As the files carry it that are exported from this run."""
-    found: str = content_of(policy, run).described()["checksum"]
+    found: str = content_of(policy, run).metadata()["checksum"]
     return found
 
 
@@ -103,7 +103,7 @@ def export_policy(policy: Policy, run: Run, path: Path) -> ExportedPolicy:
 def export_model(policy: Policy, content: Content, path: Path) -> None:
     from prudent.policies.onnx_model import build_model, open_model
 
-    model = build_model(content.arrays, content.described())
+    model = build_model(content.arrays, content.metadata())
     check_agreement(policy, open_model(model).forward)
     write_atomically(path, model)
 

@@ -14,10 +14,10 @@ from prudent.policies.exported import (
     HEADS,
     make_actor,
     plain_forward,
-    read_spaces,
     rescaled,
     unit_actor,
 )
+from prudent.policies.spaces import read_spaces
 from prudent.runs.checkpoint import fill, load_newest
 from prudent.runs.record import earlier_checksums, run_checksums
 from prudent.runs.snapshot import read_snapshot
@@ -44,7 +44,7 @@ class Recorded(NamedTuple):
     """What a run's folder says of its environment, so that loading needs none."""
 
     spec: Spec  # what the algorithm knew of it
-    spaces: dict[str, Any] | None  # see `prudent.policies.exported.Spaces`
+    spaces: dict[str, Any] | None  # see `prudent.policies.spaces`
 
 
 class Policy:
