@@ -28,7 +28,7 @@ from prudent.settings.schedules import OffPolicySchedule
 
 RESULTS = Path(__file__).parent
 GRIDS = ("second_tasks", "gap", "ablations", "update_ratio", "off_policy", "on_policy",
-         "on_policy_long")  # fmt: skip
+         "on_policy_long", "every_task")  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -23,17 +23,11 @@ from prudent.report.groups import (
 )
 from prudent.report.looks import COLOURS, MARKERS, Look, looks_of
 from prudent.report.records import GREEDY, Record, diagnostics_curve, training_costs
+from prudent.report.rendering import literally, save
 from prudent.report.stored import Say, note
 from prudent.report.tables import final, final_table, markdown, with_interval
 from prudent.statistics import cost_interval
 
-DRAWN = {
-    "return": figures.draw_return,
-    "cost": figures.draw_cost,
-    "training cost": figures.draw_training_boxes,
-    "gap": figures.draw_gap,
-    "spread": figures.draw_spread,
-}
 BY_QUARTER = ("training cost",)  # and not over steps
 FORMATS = (".png", ".svg")
 SIDE = (3.4, 2.7)  # inches of one panel
@@ -65,7 +59,7 @@ def draw(
     figure = picture(labelled, layout)
     paths = [folder / f"{name}{suffix}" for suffix in FORMATS]
     for path in paths:
-        figures.save(figure, path)
+        save(figure, path)
     table = folder / f"{name}.md"
     write_atomically(table, tables(labelled, layout).encode())
     return [*paths, table]
@@ -189,13 +183,13 @@ def in_rows(places: Iterable[Place]) -> list[list[Place]]:
 
 
 def draw_cell(axes: Any, place: Place, cell: Cell, looks: figures.Looks) -> None:
-    DRAWN[cell.panel](axes, cell.groups, looks)
+    figures.PANELS[cell.panel](axes, cell.groups, looks)
     run = next(iter(cell.groups.values()))[0].run
     where = [run["task"]] if place.column == run["task"] else [run["task"], place.column]
     where = [part for part in where if part != cell.panel]
     parts = [": ".join(where), axes.get_title()]
     between = ": " if len(": ".join(parts)) <= LINE else "\n"
-    axes.set_title(between.join(map(figures.literally, parts)), fontsize=8)
+    axes.set_title(between.join(map(literally, parts)), fontsize=8)
     axes.tick_params(labelsize=8)
     if cell.panel not in BY_QUARTER:
         axes.locator_params(axis="x", nbins=TICKS)

@@ -12,11 +12,12 @@ import matplotlib.pyplot as plt
 
 from prudent.files import write_atomically
 from prudent.report.cautions import cautions
-from prudent.report.figures import Groups, rendered, task_figure
+from prudent.report.figures import Groups, task_figure
 from prudent.report.folders import TRACES, collect, run_folders
 from prudent.report.groups import algorithms_of, by_task
 from prudent.report.looks import looks_of
 from prudent.report.page import Making, page
+from prudent.report.rendering import rendered
 from prudent.report.stored import note, printable
 from prudent.report.tables import final_table
 
