@@ -90,14 +90,14 @@ def trail_point(each: Point, question: Question) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Of what took part: packages that are not imported did not."""
-    found = {"python": platform.python_version()}
+    names = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
             if package in sys.modules:
-                found[package] = version(package)
+                names[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return names
 
 
 def check_out(path: Path) -> None:

@@ -188,8 +188,8 @@ def play(
 
     seeds = [episode_seed(seed, index)]
     try:
-        found = run_episodes(act, [environment], seeds, subject.accounting, check_cost)
+        played = run_episodes(act, [environment], seeds, subject.accounting, check_cost)
     except SystemExit as stop:  # whose code would be taken for a verdict
         raise RuntimeError(f"the environment asked to end the process (code {stop.code})") from None
-    check_finite(environment.name, found, seeds)
-    return float(found.costs[0]), float(found.returns[0])
+    check_finite(environment.name, played, seeds)
+    return float(played.costs[0]), float(played.returns[0])

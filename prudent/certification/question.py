@@ -145,15 +145,15 @@ def exact(number: float) -> str:
     return short if float(short) == number else repr(number)
 
 
-def statement(question: Question, found: Verdict, count: int, unit: str) -> str:
+def statement(question: Question, verdict: Verdict, count: int, unit: str) -> str:
     budget = exact(question.budget)
     claim = f"the mean cost of an episode ({unit}) is at most {budget}"
     if question.share is not None:
         claim += f" and at least {exact(question.share)} of all episodes cost at most {budget}"
     sure = f"with confidence {exact(question.confidence)}"
-    if found == "certified":
+    if verdict == "certified":
         return f"{sure}, {claim}"
-    if found == "refuted":
+    if verdict == "refuted":
         return f"{sure}, it is not so that {claim}"
     return f"{count} episode{'s' if count > 1 else ''} do not decide {sure} whether {claim}"
 

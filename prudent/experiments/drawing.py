@@ -86,12 +86,12 @@ def by_task(records: Sequence[Record], layout: Layout) -> dict[str, list[Groups]
     A line is of one setting only: where runs of several would be drawn as one, somebody must say
     which of them is meant.
     """
-    found: dict[str, dict[Place, Groups]] = {}
+    by_place: dict[str, dict[Place, Groups]] = {}
     for record in records:
         label = layout.label(record.run)
         if label is not None:
             place = layout.place(record.run, layout.panels[0])
-            groups = found.setdefault(record.run["task"], {}).setdefault(place, {})
+            groups = by_place.setdefault(record.run["task"], {}).setdefault(place, {})
             line = groups.setdefault(label, [])
             for other in line:
                 check_seeds_of_one(other, record, label)
@@ -105,7 +105,7 @@ def by_task(records: Sequence[Record], layout: Layout) -> dict[str, list[Groups]
 
     return {
         task: [sorted_groups(places[place]) for place in sorted(places, key=by_column)]
-        for task, places in found.items()
+        for task, places in by_place.items()
     }
 
 
@@ -131,12 +131,12 @@ def check_seeds_of_one(one: Record, other: Record, label: str) -> None:
 
 
 def cells_of(labelled: Mapping[str, Sequence[Groups]], layout: Layout) -> dict[Place, Cell]:
-    found = {}
+    cells = {}
     for groups in (groups for places in labelled.values() for groups in places):
         run = next(iter(groups.values()))[0].run
         for panel in layout.panels:
-            found[layout.place(run, panel)] = Cell(panel, groups)
-    return found
+            cells[layout.place(run, panel)] = Cell(panel, groups)
+    return cells
 
 
 def picture(labelled: Mapping[str, Sequence[Groups]], layout: Layout) -> Any:

@@ -103,13 +103,13 @@ def expand(grid: Grid, scale: float = 1.0) -> list[Planned]:
             raise ValueError(f"the grid has no {name}")
     variants = [Variant(v) if isinstance(v, str) else v for v in grid.algorithms]
     tasks = [find_problem(Problem(t) if isinstance(t, str) else t) for t in grid.tasks]
-    found: dict[Run, Planned] = {}
+    planned: dict[Run, Planned] = {}
     for task, variant, seed in product(tasks, variants, grid.seeds):
         run = planned_run(grid, task, variant, seed, scale)
-        found.setdefault(nameless(run), Planned(run, named(variant, variants)))
-    if not found:
+        planned.setdefault(nameless(run), Planned(run, named(variant, variants)))
+    if not planned:
         raise ValueError("the grid has no seeds")
-    return list(found.values())
+    return list(planned.values())
 
 
 def nameless(run: Run) -> Run:

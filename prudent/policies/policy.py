@@ -190,11 +190,11 @@ def evaluate_policy(
         results = {
             "step": policy.step,
             "budget": run.budget,
-            "evaluation": described(greedy, run, task),
+            "evaluation": summary_of(greedy, run, task),
         }
         if task.deterministic_reset:
             sampled = play(policy.unit_sample, episodes)
-            results["sampled_evaluation"] = described(sampled, run, task)
+            results["sampled_evaluation"] = summary_of(sampled, run, task)
         if task.shared or len(environments) < min(TOGETHER, episodes):
             results["environments"] = 1  # which ran all episodes, one after the other
     finally:
@@ -203,7 +203,7 @@ def evaluate_policy(
     return results
 
 
-def described(episodes: Episodes, run: Run, task: Task) -> dict[str, Any]:
+def summary_of(episodes: Episodes, run: Run, task: Task) -> dict[str, Any]:
     least, _ = step_range(task)
     can_be_negative = least < 0.0 or run.budget < 0.0
     return {

@@ -32,7 +32,6 @@ from prudent.report.comparisons import (
     usual,
 )
 from prudent.report.evidence import (
-    Evidence,
     boxes_shrink,
     cost_oscillation,
     early_overestimate,
@@ -43,16 +42,17 @@ from prudent.report.evidence import (
     mean_gap,
     mean_return,
     nears_budget,
+    number_among,
     share_over,
     spread_fallen,
 )
 from prudent.report.paper import ALL_TASKS, NAVIGATION, OFF_POLICY, ON_POLICY, VELOCITY
-from prudent.report.records import steps_done
+from prudent.report.records import Record, steps_done
 from prudent.report.tables import markdown
 from prudent.statistics import FEWEST_SEEDS
 
 HOLDS, FAILS, UNKNOWN = "holds", "does not hold", "not enough data"
-Measure = Callable[[Sequence[Evidence]], Margin | Lacking]  # of runs on one task
+Measure = Callable[[Sequence[Record]], Margin | Lacking]  # of runs on one task
 
 
 class Claim(NamedTuple):
@@ -73,15 +73,15 @@ class Finding(NamedTuple):
     note: str
 
 
-def judge(claims: Sequence[Claim], runs: Sequence[Evidence]) -> list[Finding]:
+def judge(claims: Sequence[Claim], runs: Sequence[Record]) -> list[Finding]:
     """Each claim on each task that there are runs of, or once without a task."""
     return [finding for claim in claims for finding in judge_one(claim, runs)]
 
 
-def judge_one(claim: Claim, runs: Sequence[Evidence]) -> list[Finding]:
+def judge_one(claim: Claim, runs: Sequence[Record]) -> list[Finding]:
     if claim.across:
         return [decide(claim, "all tasks", claim.measure(runs))]
-    tasks = sorted({run.task for run in runs if run.task in claim.tasks})
+    tasks = sorted({run.run["task"] for run in runs if run.run["task"] in claim.tasks})
     findings = [decide(claim, task, claim.measure(of_task(runs, task))) for task in tasks]
     known = [finding for finding in findings if finding.margin is not None]
     if known:
@@ -90,8 +90,8 @@ def judge_one(claim: Claim, runs: Sequence[Evidence]) -> list[Finding]:
     return [Finding(claim, anywhere, UNKNOWN, None, findings[0].note if findings else "no runs")]
 
 
-def of_task(runs: Sequence[Evidence], task: str) -> list[Evidence]:
-    return [run for run in runs if run.task == task]
+def of_task(runs: Sequence[Record], task: str) -> list[Record]:
+    return [run for run in runs if run.run["task"] == task]
 
 
 def decide(claim: Claim, task: str, margin: Margin | Lacking) -> Finding:
@@ -112,7 +112,7 @@ def decide(claim: Claim, task: str, margin: Margin | Lacking) -> Finding:
     return Finding(claim, task, UNKNOWN, margin, f"{seeds}: the interval has 0 inside")
 
 
-def unsafe_somewhere(runs: Sequence[Evidence]) -> Margin | Lacking:
+def unsafe_somewhere(runs: Sequence[Record]) -> Margin | Lacking:
     """Each on-policy method's final excess on the task where it is clearest, the least of all.
 
     A method may choose among nine tasks where to fail, so its intervals are widened for that.
@@ -132,21 +132,21 @@ def unsafe_somewhere(runs: Sequence[Evidence]) -> Margin | Lacking:
     return min(worst, key=lambda m: m.interval[0] if m.interval else 0.0)
 
 
-def near_the_best(runs: Sequence[Evidence]) -> Margin | Lacking:
+def near_the_best(runs: Sequence[Record]) -> Margin | Lacking:
     """CAL's final return against nine tenths of that on-policy method's which earns most, all of
     them after the same number of steps. That the best is chosen by the same runs makes this harder.
     """
-    by_steps: dict[int, dict[str, list[Evidence]]] = {}
+    by_steps: dict[int, dict[str, list[Record]]] = {}
     for algorithm in ON_POLICY:
         for seeds in alike(filter(named(algorithm), runs)):
-            own = by_steps.setdefault(steps_done(seeds[0].record), {})
+            own = by_steps.setdefault(steps_done(seeds[0]), {})
             own[algorithm] = max(own.get(algorithm, []), seeds, key=len)
     complete = {steps: own for steps, own in by_steps.items() if len(own) == len(ON_POLICY)}
     if not complete:
         return Lacking("no runs of all on-policy methods of one length")
     last = max(complete.values(), key=lambda own: (min(map(len, own.values())), len(own["ipo"])))
     best = max(last, key=lambda name: float(np.mean(list(map(final_return, last[name])))))
-    others = [run for run in runs if run.algorithm not in ON_POLICY]
+    others = [run for run in runs if run.run["algorithm"] not in ON_POLICY]
     return asymptotic(usual("cal"), named(best), [*others, *last[best]], share=0.9)
 
 
@@ -163,7 +163,7 @@ def of_baseline(name: str) -> tuple[Claim, Claim]:
 
 
 def at_twenty(name: str) -> Which:
-    return lambda run: run.algorithm == name and run.setting(RATIO) == 20.0
+    return lambda run: run.run["algorithm"] == name and number_among(run, RATIO) == 20.0
 
 
 def cal_beyond(name: str) -> tuple[Claim, Claim]:

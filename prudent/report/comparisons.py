@@ -12,9 +12,9 @@ import numpy as np
 from scipy import stats
 
 from prudent.report.departures import changed, departures
-from prudent.report.evidence import Evidence, at_the_same_steps, final_return
+from prudent.report.evidence import at_the_same_steps, final_return, number_among
 from prudent.report.groups import WITHOUT_EFFECT, last_part, same_settings
-from prudent.report.records import rates_decay, steps_done
+from prudent.report.records import Record, rates_decay, steps_done
 from prudent.statistics import LEVEL, mean_interval
 
 STEPS = "schedule.steps"
@@ -33,8 +33,8 @@ class Lacking(NamedTuple):
     what: str
 
 
-Number = Callable[[Evidence], float | None]
-Which = Callable[[Evidence], bool]
+Number = Callable[[Record], float | None]
+Which = Callable[[Record], bool]
 
 
 def per_seed(values: Sequence[float], tries: int = 1) -> Margin:
@@ -69,31 +69,31 @@ def slope(at: Sequence[float], values: Sequence[float]) -> Margin:
 
 
 def named(algorithm: str) -> Which:
-    return lambda run: run.algorithm == algorithm
+    return lambda run: run.run["algorithm"] == algorithm
 
 
 def usual(algorithm: str, **values: float) -> Which:
     """With these settings, and all others that experiments vary as its preset has them."""
 
-    def matches(run: Evidence) -> bool:
-        fits = all(run.setting(f"config.{name}") == value for name, value in values.items())
-        return run.algorithm == algorithm and fits and departures(run.record.run) <= set(values)
+    def matches(run: Record) -> bool:
+        fits = all(number_among(run, f"config.{name}") == value for name, value in values.items())
+        return run.run["algorithm"] == algorithm and fits and departures(run.run) <= set(values)
 
     return matches
 
 
 def as_published(algorithm: str) -> Which:
-    return lambda run: usual(algorithm)(run) and run.record.run["preset"] == "paper"
+    return lambda run: usual(algorithm)(run) and run.run["preset"] == "paper"
 
 
-def alike(runs: Iterable[Evidence], but: Sequence[str] = ()) -> list[list[Evidence]]:
+def alike(runs: Iterable[Record], but: Sequence[str] = ()) -> list[list[Record]]:
     """Runs that differ in nothing that is felt but these settings and their seeds, together. Of a
     seed that is there twice, the run of the newer format.
     """
-    sets: list[list[Evidence]] = []
+    sets: list[list[Record]] = []
     ignored = (*but, *WITHOUT_EFFECT)
-    for run in sorted(runs, key=lambda run: -run.record.format):
-        same = (s for s in sets if same_settings(s[0].record, run.record, ignored))
+    for run in sorted(runs, key=lambda run: -run.format):
+        same = (s for s in sets if same_settings(s[0], run, ignored))
         members = next(same, None)
         if members is None:
             sets.append([run])
@@ -102,30 +102,28 @@ def alike(runs: Iterable[Evidence], but: Sequence[str] = ()) -> list[list[Eviden
     return sets
 
 
-def settled(run: Evidence, but: Sequence[str]) -> tuple[object, ...]:
+def settled(run: Record, but: Sequence[str]) -> tuple[object, ...]:
     """What makes a run one of its own among those that are alike."""
-    return run.record.run["seed"], *(run.setting(name) for name in but if name != STEPS)
+    return run.run["seed"], *(number_among(run, name) for name in but if name != STEPS)
 
 
 def of_one_setting(
-    which: Which, runs: Iterable[Evidence], number: Number = lambda run: 0.0
-) -> list[Evidence]:
+    which: Which, runs: Iterable[Record], number: Number = lambda run: 0.0
+) -> list[Record]:
     """Of those that match and have the number, the runs of the settings that have most seeds, of
     these the longest, and of these those that are nearest to their preset.
     """
     fitting = [run for run in runs if which(run) and number(run) is not None]
-    return max(
-        alike(fitting), key=lambda s: (len(s), steps_done(s[0].record), -unusual(s)), default=[]
-    )
+    return max(alike(fitting), key=lambda s: (len(s), steps_done(s[0]), -unusual(s)), default=[])
 
 
-def unusual(runs: Sequence[Evidence]) -> int:
+def unusual(runs: Sequence[Record]) -> int:
     """How many settings that are felt the run that is nearest to its preset has other than it."""
     ignored = {last_part(name) for name in (*WITHOUT_EFFECT, STEPS)}
-    return min(len(changed(run.record.run) - ignored) for run in runs)
+    return min(len(changed(run.run) - ignored) for run in runs)
 
 
-def each(which: Which, number: Number, sign: float, runs: Sequence[Evidence]) -> Margin | Lacking:
+def each(which: Which, number: Number, sign: float, runs: Sequence[Record]) -> Margin | Lacking:
     compared, last = at_the_same_steps(of_one_setting(which, runs, number))
     values = [value for run in compared if (value := number(run)) is not None]
     if not values:
@@ -134,7 +132,7 @@ def each(which: Which, number: Number, sign: float, runs: Sequence[Evidence]) ->
 
 
 def against(
-    larger: Which, smaller: Which, number: Number, runs: Sequence[Evidence]
+    larger: Which, smaller: Which, number: Number, runs: Sequence[Record]
 ) -> Margin | Lacking:
     """Over the steps that all of them have."""
     both = [of_one_setting(which, runs, number) for which in (larger, smaller)]
@@ -147,23 +145,23 @@ def against(
     return difference(*known)._replace(steps=last)
 
 
-def alike_but_for(setting: str, runs: Sequence[Evidence]) -> tuple[list[Evidence], int]:
+def alike_but_for(setting: str, runs: Sequence[Record]) -> tuple[list[Record], int]:
     """The largest set of runs that differ in nothing but this setting, their seeds and, as long as
     nothing depends on it, their length; all as long as the shortest.
     """
-    free = [run for run in runs if not rates_decay(run.record)]
-    bound = [run for run in runs if rates_decay(run.record)]
+    free = [run for run in runs if not rates_decay(run)]
+    bound = [run for run in runs if rates_decay(run)]
     sets = [*alike(free, (setting, STEPS)), *alike(bound, (setting,))]
-    varied = [s for s in sets if len({run.setting(setting) for run in s}) > 1]
+    varied = [s for s in sets if len({number_among(run, setting) for run in s}) > 1]
     return at_the_same_steps(max(varied, key=lambda s: (len(s), -unusual(s)), default=[]))
 
 
 def along(
-    which: Which, setting: str, number: Number, sign: float, runs: Sequence[Evidence]
+    which: Which, setting: str, number: Number, sign: float, runs: Sequence[Record]
 ) -> Margin | Lacking:
     """How a number changes with a setting, all else equal."""
     compared, last = alike_but_for(setting, [run for run in runs if which(run)])
-    pairs = [(run.setting(setting), number(run)) for run in compared]
+    pairs = [(number_among(run, setting), number(run)) for run in compared]
     known = [(at, sign * value) for at, value in pairs if at is not None and value is not None]
     if len({at for at, _ in known}) < 2:
         return Lacking(f"no runs that differ in {last_part(setting)} only")
@@ -171,27 +169,29 @@ def along(
 
 
 def ends(
-    setting: str, number: Number, runs: Sequence[Evidence], *, high: bool, more: bool
+    setting: str, number: Number, runs: Sequence[Record], *, high: bool, more: bool
 ) -> Margin | Lacking:
     """CAL at the highest value of a setting (or without it, at 0) against the next one, all else
     equal: whether the number is more (or less) there.
     """
-    compared, _ = alike_but_for(setting, [run for run in runs if run.algorithm == "cal"])
-    values = sorted({value for run in compared if (value := run.setting(setting)) is not None})
+    compared, _ = alike_but_for(setting, [run for run in runs if run.run["algorithm"] == "cal"])
+    values = sorted(
+        {value for run in compared if (value := number_among(run, setting)) is not None}
+    )
     if len(values) < 2 or (not high and values[0] != 0.0):
         return Lacking(f"no runs that differ in {last_part(setting)} only")
     extreme, usual = (values[-1], values[-2]) if high else (values[0], values[1])
     larger, smaller = (extreme, usual) if more else (usual, extreme)
     return against(
-        lambda run: run.setting(setting) == larger,
-        lambda run: run.setting(setting) == smaller,
+        lambda run: number_among(run, setting) == larger,
+        lambda run: number_among(run, setting) == smaller,
         number,
         compared,
     )
 
 
 def asymptotic(
-    larger: Which, smaller: Which, runs: Sequence[Evidence], share: float = 1.0
+    larger: Which, smaller: Which, runs: Sequence[Record], share: float = 1.0
 ) -> Margin | Lacking:
     """Final returns, each at its own end: an on-policy method has many times CAL's steps."""
     both = [of_one_setting(which, runs) for which in (larger, smaller)]

@@ -30,8 +30,8 @@ def changed(run: Mapping[str, Any]) -> set[str]:
     changed.
     """
     usual = usual_values(run["algorithm"], run["task"], run["preset"])
-    found = {**run.get("config", {}), **run.get("schedule", {})}
-    return {name for name in found if name in usual and found[name] != as_stored(usual[name])}
+    own = {**run.get("config", {}), **run.get("schedule", {})}
+    return {name for name in own if name in usual and own[name] != as_stored(usual[name])}
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -11,35 +10,14 @@ from prudent.report import folders
 from prudent.report.departures import unstored_values
 from prudent.report.groups import distinct
 from prudent.report.records import GREEDY, Record, steps_done, steps_planned, training_costs
-from prudent.report.stored import Entry, Say, note
+from prudent.report.stored import Say, note
 from prudent.report.tables import LAST, share_over_budget
 from prudent.statistics import area_under_curve, oscillation
 
 WINDOW = 10  # evaluations within which a curve's oscillation is taken
 
 
-class Evidence(NamedTuple):
-    """One run: its records and, if `prudent diagnose` was there, what it measured."""
-
-    record: Record
-    diagnostics: list[Entry]
-
-    @property
-    def task(self) -> str:
-        return str(self.record.run["task"])
-
-    @property
-    def algorithm(self) -> str:
-        return str(self.record.run["algorithm"])
-
-    def setting(self, name: str) -> float | None:
-        """A number among the run's settings, such as `config.conservatism`."""
-        part, _, field = name.partition(".")
-        value = self.record.run.get(part, {}).get(field)
-        return float(value) if isinstance(value, int | float) else None
-
-
-def collect(paths: Iterable[Path], say: Say = note) -> list[Evidence]:
+def collect(paths: Iterable[Path], say: Say = note) -> list[Record]:
     """The runs below these paths; what cannot be read, is not done or is not the paper's method is
     said and left out.
     """
@@ -54,7 +32,7 @@ def collect(paths: Iterable[Path], say: Say = note) -> list[Evidence]:
     if others:
         options = dict.fromkeys(name for record in others for name in options_of_ours(record))
         say(f"{len(others)} run(s) with what the paper has not ({', '.join(options)}) left out")
-    return [Evidence(record, list(record.diagnostics)) for record in distinct(whole, say)]
+    return distinct(whole, say)
 
 
 def options_of_ours(record: Record) -> list[str]:
@@ -67,62 +45,69 @@ def options_of_ours(record: Record) -> list[str]:
     ]
 
 
-def cut(run: Evidence, steps: Container[int], last: int) -> Evidence:
+def cut(run: Record, steps: Container[int], last: int) -> Record:
     """As it was after `last` steps, had it been evaluated at these only."""
-    progress = [line for line in run.record.progress if line["step"] in steps]
-    episodes = [line for line in run.record.episodes if line.get("step", 0) <= last]
-    return run._replace(record=run.record._replace(progress=progress, episodes=episodes))
+    progress = [line for line in run.progress if line["step"] in steps]
+    episodes = [line for line in run.episodes if line.get("step", 0) <= last]
+    return run._replace(progress=progress, episodes=episodes)
 
 
-def at_the_same_steps(runs: Sequence[Evidence]) -> tuple[list[Evidence], int]:
+def at_the_same_steps(runs: Sequence[Record]) -> tuple[list[Record], int]:
     """As they were when the shortest of them ended, at the evaluations that all of them have: how
     much a curve oscillates, and how far its last evaluations reach back, depend on their interval.
     None where they have no such evaluation but that before training.
     """
-    evaluated = [{line["step"] for line in run.record.progress} for run in runs]
+    evaluated = [{line["step"] for line in run.progress} for run in runs]
     common = set.intersection(*evaluated) if evaluated else set()
     last = max(common, default=0)
     return [cut(run, common, last) for run in runs if last], last
 
 
-def column(run: Evidence, name: str) -> tuple[np.ndarray, np.ndarray]:
+def number_among(run: Record, name: str) -> float | None:
+    """A number among the run's settings, such as `config.conservatism`."""
+    part, _, field = name.partition(".")
+    value = run.run.get(part, {}).get(field)
+    return float(value) if isinstance(value, int | float) else None
+
+
+def column(run: Record, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Steps and values of an evaluation's number."""
-    lines = run.record.progress
+    lines = run.progress
     return np.array([x["step"] for x in lines]), np.array([x[GREEDY][name] for x in lines], float)
 
 
-def final(run: Evidence, name: str) -> float:
+def final(run: Record, name: str) -> float:
     """As in the tables: the mean of the last evaluations."""
     return float(np.mean(column(run, name)[1][-LAST:]))
 
 
-def excess(run: Evidence) -> float:
+def excess(run: Record) -> float:
     """Final test cost beyond the budget."""
-    return final(run, "cost") - float(run.record.run["budget"])
+    return final(run, "cost") - float(run.run["budget"])
 
 
-def cost_oscillation(run: Evidence) -> float | None:
+def cost_oscillation(run: Record) -> float | None:
     costs = column(run, "cost")[1]
     return float(oscillation(costs, WINDOW)) if len(costs) >= WINDOW else None
 
 
-def final_return(run: Evidence) -> float:
+def final_return(run: Record) -> float:
     return final(run, "return")
 
 
-def mean_return(run: Evidence) -> float:
+def mean_return(run: Record) -> float:
     return float(area_under_curve(*column(run, "return")))
 
 
-def gaps(run: Evidence) -> np.ndarray:
+def gaps(run: Record) -> np.ndarray:
     return np.array([line["gap"] for line in run.diagnostics if "gap" in line], float)
 
 
-def mean_gap(run: Evidence) -> float | None:
+def mean_gap(run: Record) -> float | None:
     return float(np.mean(gaps(run))) if len(gaps(run)) else None
 
 
-def early_overestimate(run: Evidence) -> float | None:
+def early_overestimate(run: Record) -> float | None:
     """The gap in the first quarter of the snapshots beyond a tenth of the critics' budget, which
     is taken for nothing.
     """
@@ -143,32 +128,32 @@ def fallen(values: np.ndarray) -> float | None:
     return float(0.5 * max(quarters) - quarters[-1])
 
 
-def gap_fallen(run: Evidence) -> float | None:
+def gap_fallen(run: Record) -> float | None:
     return fallen(np.abs(gaps(run)))
 
 
-def spread_fallen(run: Evidence) -> float | None:
-    lines = (line.get("training", {}) for line in run.record.progress)
+def spread_fallen(run: Record) -> float | None:
+    lines = (line.get("training", {}) for line in run.progress)
     return fallen(np.array([x["ensemble_spread"] for x in lines if "ensemble_spread" in x], float))
 
 
-def boxes_shrink(run: Evidence) -> float | None:
+def boxes_shrink(run: Record) -> float | None:
     """Length of the first quarter's box of training costs beyond that of the last."""
     quarters = quarters_of_costs(run)
     return float(stats.iqr(quarters[0]) - stats.iqr(quarters[-1])) if quarters else None
 
 
-def nears_budget(run: Evidence) -> float | None:
+def nears_budget(run: Record) -> float | None:
     """How much nearer to the budget training costs are in the last quarter than in the first."""
-    away = [abs(float(np.median(q)) - run.record.run["budget"]) for q in quarters_of_costs(run)]
+    away = [abs(float(np.median(q)) - run.run["budget"]) for q in quarters_of_costs(run)]
     return away[0] - away[-1] if away else None
 
 
-def quarters_of_costs(run: Evidence) -> list[np.ndarray]:
+def quarters_of_costs(run: Record) -> list[np.ndarray]:
     """Costs of the training episodes in time order; nothing of a run with too few of them."""
-    quarters = np.array_split(training_costs(run.record), 4)
+    quarters = np.array_split(training_costs(run), 4)
     return quarters if min(map(len, quarters)) >= 4 else []
 
 
-def share_over(run: Evidence) -> float | None:
-    return share_over_budget(run.record)
+def share_over(run: Record) -> float | None:
+    return share_over_budget(run)

@@ -57,21 +57,21 @@ def shown(value: Any) -> str:
 
 def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     """{"config": {"damping": 0.1}} as {"config.damping": "0.1"}."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name, value in settings.items():
         if isinstance(value, dict):
-            found |= flat(value, f"{prefix}{name}.")
+            names |= flat(value, f"{prefix}{name}.")
         else:
-            found[prefix + name] = shown(value)
-    return found
+            names[prefix + name] = shown(value)
+    return names
 
 
 def settings_of(record: Record) -> dict[str, str]:
-    found = flat(record.run)
-    del found["seed"], found["preset"]
+    names = flat(record.run)
+    del names["seed"], names["preset"]
     if record.format == 1:
-        found |= {name: value for name, value in ADDED_TO_FORMAT_1.items() if name not in found}
-    return found
+        names |= {name: value for name, value in ADDED_TO_FORMAT_1.items() if name not in names}
+    return names
 
 
 Identity = tuple[int, frozenset[tuple[str, str]]]
@@ -109,9 +109,9 @@ def by_label(records: Sequence[Record], say: Say = note) -> dict[str, list[Recor
     tasks = sorted({record.run["task"] for record in records})
     if len(tasks) != 1:
         raise ValueError(f"one task at a time; these runs are of {', '.join(tasks) or 'none'}")
-    found = grouped(evaluated(distinct(records, say), say))
-    tell_formats(found, say)
-    return labelled(found)
+    groups = grouped(evaluated(distinct(records, say), say))
+    tell_formats(groups, say)
+    return labelled(groups)
 
 
 def by_task(records: Sequence[Record], say: Say = note) -> dict[str, dict[str, list[Record]]]:
@@ -123,7 +123,7 @@ def by_task(records: Sequence[Record], say: Say = note) -> dict[str, dict[str, l
     tasks: dict[str, list[Record]] = {}
     for record in evaluated(distinct(records, say, clash=say), say):
         tasks.setdefault(record.run["task"], []).append(record)
-    return {task: in_order(labelled(grouped(found))) for task, found in sorted(tasks.items())}
+    return {task: in_order(labelled(grouped(own))) for task, own in sorted(tasks.items())}
 
 
 def algorithms_of(tasks: Mapping[str, Mapping[str, Sequence[Record]]]) -> set[str]:
@@ -134,13 +134,14 @@ def grouped(records: Sequence[Record]) -> list[Group]:
     together: dict[Identity, list[Record]] = {}
     for record in records:
         together.setdefault(identity(record), []).append(record)
-    return [Group(found[0].format, settings_of(found[0]), found) for found in together.values()]
+    seeds = together.values()
+    return [Group(own[0].format, settings_of(own[0]), own) for own in seeds]
 
 
 def labelled(groups: Sequence[Group]) -> dict[str, list[Record]]:
-    found = {label(group, groups): group.records for group in groups}
-    assert len(found) == len(groups), "two groups of runs have one label"
-    return found
+    by_name = {label(group, groups): group.records for group in groups}
+    assert len(by_name) == len(groups), "two groups of runs have one label"
+    return by_name
 
 
 def natural(text: str) -> list[tuple[float, str]]:
@@ -203,13 +204,13 @@ def results(record: Record) -> tuple[list[Entry], list[Entry]]:
 
 
 def evaluated(records: Sequence[Record], say: Say) -> list[Record]:
-    found = [record for record in records if record.progress]
-    if not found:
+    kept = [record for record in records if record.progress]
+    if not kept:
         raise ValueError(f"no evaluation yet in {', '.join(str(r.folder) for r in records)}")
     for record in records:
         if not record.progress:
             say(f"{record.folder}: no evaluation yet; left out")
-    return found
+    return kept
 
 
 def tell_formats(groups: Sequence[Group], say: Say) -> None:
@@ -225,9 +226,9 @@ def tell_formats(groups: Sequence[Group], say: Say) -> None:
 def differing(settings: Sequence[Mapping[str, str]]) -> list[str]:
     """Names of those that are not the same in all of these."""
     names = dict.fromkeys(name for each in settings for name in each)
-    found = [name for name in names if len({each.get(name) for each in settings}) > 1]
-    implied = IMPLIED if "config.cost_bounds" in found else ()
-    return [name for name in found if name not in implied]
+    different = [name for name in names if len({each.get(name) for each in settings}) > 1]
+    implied = IMPLIED if "config.cost_bounds" in different else ()
+    return [name for name in different if name not in implied]
 
 
 def label(group: Group, groups: Sequence[Group]) -> str:

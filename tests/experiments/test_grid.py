@@ -574,8 +574,8 @@ def test_a_signal_lets_the_runs_save_and_says_how_to_go_on(number, tmp_path):
 LINE = {"step": 10, "evaluation": {"return": 1.25, "cost": 20.5}}
 
 
-def standings(tmp_path: Path) -> list[engines.Progress]:
-    running, failed, waiting = (engines.Progress(job) for job in jobs(tmp_path, 3))
+def standings(tmp_path: Path) -> list[engines.Standing]:
+    running, failed, waiting = (engines.Standing(job) for job in jobs(tmp_path, 3))
     running.stage, running.line = "running", LINE
     running.began = time.monotonic() - 100  # for ten steps: the other thirty take 300 s
     failed.stage, failed.error = "failed", "[bold]no[/bold] good"

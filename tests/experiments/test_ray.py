@@ -19,7 +19,7 @@ from test_grid import SMALL, flags, planned
 
 import prudent
 from prudent.experiments import clusters, on_ray
-from prudent.experiments.engines import Job, Progress, write_job
+from prudent.experiments.engines import Job, Standing, write_job
 from prudent.experiments.existing import existing_runs, folder_for
 from prudent.files import only_writer
 
@@ -341,7 +341,7 @@ def test_what_became_of_a_task(result, stopping, begun, stage, told, tmp_path):
     found = SimpleNamespace(RayError=RayError, RayTaskError=RayTaskError)
     ray = SimpleNamespace(get=get, exceptions=found)
     cluster = on_ray.Cluster(ray, tmp_path, tmp_path / ".prudent-0.tmp")
-    standing = Progress(Job(planned(0), tmp_path / "run", "cal", "cal"))
+    standing = Standing(Job(planned(0), tmp_path / "run", "cal", "cal"))
     if begun:
         (tmp_path / "cal.prudent-0.stderr").write_text("first words\nlast words\n")
     on_ray.conclude(cluster, standing, result, stopping)

@@ -390,7 +390,7 @@ def test_options_that_the_paper_does_not_have_are_said_and_left_out(tmp_path):
         write(tmp_path, "cal", seed + 5, dual_states="recent", cost=99.0 + noise(seed))
     said = []
     runs = collect([tmp_path], said.append)
-    assert sorted(run.record.run["seed"] for run in runs) == [0, 1, 2]
+    assert sorted(run.run["seed"] for run in runs) == [0, 1, 2]
     assert said == ["3 run(s) with what the paper has not (dual_states=recent) left out"]
 
 
@@ -403,7 +403,7 @@ def test_what_cannot_be_counted_is_said_and_left_out(tmp_path):
     (unfinished / "progress.jsonl").write_text("".join(lines[:5]))
     said = []
     runs = collect([tmp_path, tmp_path], said.append)
-    assert sorted(run.record.run["seed"] for run in runs) == [0, 1, 2]
+    assert sorted(run.run["seed"] for run in runs) == [0, 1, 2]
     assert len(said) == 2
     assert "progress.jsonl:1" in said[0]
     assert "400 steps of 4000 are done; left out" in said[1]
