@@ -59,6 +59,7 @@ def test_a_run_is_judged_at_its_snapshots(script, tmp_path):
     assert first["mean"] == pytest.approx(recorded["training"]["cost_estimate"], abs=0.5)
 
 
+@pytest.mark.slow
 def test_what_has_no_such_price_is_refused(script, tmp_path):
     with pytest.raises(SystemExit, match="sac-lag has no quadratic term"):
         next(script.lines_of(run_of(tmp_path / "a"), [8]))

@@ -34,6 +34,7 @@ def run_of(folder, algorithm="sac-lag", **values):
     return folder
 
 
+@pytest.mark.slow
 def test_critics_of_a_policy_that_stays_come_to_know_its_cost(script, tmp_path):
     folder = run_of(tmp_path / "run", cost_learning_rate=3e-3, calibration="none")
     first, last = script.gaps_after(folder, [30], [20_000], episodes=100, env=Coins)

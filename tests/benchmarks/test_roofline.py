@@ -126,6 +126,7 @@ def test_bytes_of_cal():
     }
 
 
+@pytest.mark.slow
 def test_bytes_of_cvpo():
     """Its policy moves six times, and the old policy with the targets."""
     assert needed_bytes(subject_for("cvpo", CVPOConfig(), batch=12)) == {

@@ -39,8 +39,8 @@ def trained(algorithm, folder, config=None):
 
 CASES = [
     ("cal", None, "squashed"),
-    ("sac-pid", None, "squashed"),
-    ("wcsac", None, "squashed"),
+    pytest.param("sac-pid", None, "squashed", marks=pytest.mark.slow),
+    pytest.param("wcsac", None, "squashed", marks=pytest.mark.slow),
     ("cvpo", CVPOConfig(hidden=(16, 16), samples=4), "full"),
     ("cvpo", CVPOConfig(hidden=(16, 16), samples=4, covariance="diagonal"), "diagonal"),
     ("ppo", None, "constant"),
