@@ -4,6 +4,8 @@ asked for.
 
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
@@ -13,7 +15,8 @@ from typing import Any
 
 from prudent.files import CannotWrite
 
-ANSWER_SECONDS = 5.0  # for a cluster's head to be there at all
+ANSWER_SECONDS = 5.0  # for anything to answer at a cluster's address
+STATUS_SECONDS = 60.0  # for a cluster to tell its status, on a machine that is busy
 OBJECT_STORE = 100 * 2**20  # bytes; nothing but numbers and names passes through it
 
 
@@ -51,7 +54,10 @@ def connected(address: str | None, cores: int, log: Path | None = None) -> Itera
 
 
 def check_address(address: str) -> None:
-    """Refuse an address at which nothing answers: Ray itself would retry for minutes."""
+    """Refuse an address at which no cluster answers: `ray.init` would try again for many minutes.
+
+    `ray status` tells, but gives up as late. What else is wrong with a cluster `ray.init` says.
+    """
     if address in ("local", "auto"):
         return
     host, colon, port = address.rpartition(":")
@@ -60,14 +66,16 @@ def check_address(address: str) -> None:
             f"--address is {address!r}; it must be the HOST:PORT of a Ray cluster's head, or auto "
             "for the cluster that this machine belongs to"
         )
+    hint = "start a cluster with `ray start --head`, or name another --address"
     try:
         socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS).close()
+        status = [sys.executable, "-m", "ray.scripts.scripts", "status", "--address", address]
+        subprocess.run(status, capture_output=True, timeout=STATUS_SECONDS)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ValueError(
-            f"nothing answers at {address} ({reason}); start a cluster with `ray start --head`, or "
-            "name another --address"
-        ) from None
+        raise ValueError(f"nothing answers at {address} ({reason}); {hint}") from None
+    except subprocess.TimeoutExpired:
+        raise ValueError(f"what answers at {address} is no Ray cluster's head; {hint}") from None
 
 
 @contextmanager

@@ -69,7 +69,7 @@ def test_episodes_of_its_own_are_rows_like_the_replays(script, tmp_path):
 
 def test_what_cannot_be_held_is_refused(script, tmp_path):
     folder = run_of(tmp_path / "cvpo", "cvpo")
-    with pytest.raises(SystemExit, match="cvpo does not keep its learning rates apart"):
+    with pytest.raises(SystemExit, match="cvpo"):
         next(script.gaps_after(folder, [30], [1000], episodes=2, env=Coins))
 
 
@@ -90,7 +90,7 @@ def test_the_table(script, tmp_path):
         "| cal, seed 1 | 2,000 | 7.0 | 2.0 | -2.0 |",
         "| cal, seed 1 | mean size |  | 3.0 | 1.5 |",
     ]
-    with pytest.raises(SystemExit, match="two lines of cal, step 1000"):
+    with pytest.raises(SystemExit, match="cal, step 1000"):
         script.table([path, path])
 
 

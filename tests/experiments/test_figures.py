@@ -166,7 +166,7 @@ def test_lines_are_named_by_what_is_varied(tmp_path):
 def test_runs_of_two_settings_are_not_one_line(tmp_path):
     first = write(tmp_path, "cal", 0, cost=COST, conservatism=0.5, rate=10.0)
     second = write(tmp_path, "cal", 0, cost=COST, conservatism=0.5, rate=100.0)
-    with pytest.raises(ValueError, match="but differ in rate") as refused:
+    with pytest.raises(ValueError, match=r"\brate\b") as refused:
         picture(tmp_path, "conservatism")
     assert str(first) in str(refused.value)
     assert str(second) in str(refused.value)
@@ -233,10 +233,10 @@ def test_a_run_counts_once_and_a_seed_too(tmp_path):
     assert "| SAC-Lag | 1 |" in table
     lines = (runs / "zcopy/progress.jsonl").read_text().replace('"length": 1', '"length": 2')
     (runs / "zcopy/progress.jsonl").write_text(lines)
-    with pytest.raises(ValueError, match="the same seed"):
+    with pytest.raises(ValueError, match="seed"):
         draw(runs, "underestimation", out)
     with_format(runs / "zcopy", 1)
-    with pytest.raises(ValueError, match="would both be seed 0 of 'SAC-Lag'"):
+    with pytest.raises(ValueError, match="seed 0 of 'SAC-Lag'"):
         draw(runs, "underestimation", out)
 
 
@@ -258,7 +258,7 @@ def test_runs_of_different_length_are_seeds_of_one_line_up_to_a_step(tmp_path, m
     shorten(write(tmp_path, "sac-lag", 0, cost=COST), 20)
     write(tmp_path, "sac-lag", 1, cost=COST)
     words = ("experiment", "underestimation", "--records", tmp_path, "--out", tmp_path / "out")
-    with pytest.raises(SystemExit, match="differ in steps"):
+    with pytest.raises(SystemExit, match=r"\bsteps\b"):
         prudent_command(monkeypatch, *words)
     prudent_command(monkeypatch, *words, "--until", "2000")
     assert "| SAC-Lag | 2 | 2,000 |" in (tmp_path / "out/underestimation.md").read_text()
@@ -274,9 +274,9 @@ def test_records_are_chosen_by_task_and_seed_and_nothing_is_run(tmp_path, monkey
     assert "## hopper-velocity" in text
     assert "## point-button2" not in text
     assert "| SAC-Lag | 1 |" in text
-    with pytest.raises(SystemExit, match="--scale is for running; --records only draws"):
+    with pytest.raises(SystemExit, match=r"--scale .*--records"):
         prudent_command(monkeypatch, *words, "--scale", "0.5")
-    with pytest.raises(SystemExit, match="there is no run that underestimation shows"):
+    with pytest.raises(SystemExit, match="underestimation"):
         prudent_command(monkeypatch, *words, "--tasks", "ant-velocity")
 
 
@@ -327,7 +327,7 @@ def test_a_line_may_have_runs_of_both_formats(start, together, tmp_path):
         found = drawing.by_task(collect([tmp_path]), layout)
         assert "| none | 2 |" in drawing.tables(found, layout)
     else:
-        with pytest.raises(ValueError, match=r"but differ in .*init_from"):
+        with pytest.raises(ValueError, match="init_from"):
             drawing.by_task(collect([tmp_path]), layout)
 
 
@@ -344,7 +344,7 @@ def test_only_the_first_steps(tmp_path, monkeypatch, capsys):
     row = f"| none | 1 | {BUDGET:g} | {mean:.1f} (one seed) | "
     assert row in (tmp_path / "out/dual.md").read_text()
     assert "| 7.8 (one seed) |" in (tmp_path / "out/dual.md").read_text()
-    with pytest.raises(SystemExit, match="--until is for --records"):
+    with pytest.raises(SystemExit, match=r"--until .*--records"):
         prudent_command(monkeypatch, "experiment", "dual", "--until", 5)
 
 
@@ -413,7 +413,7 @@ def test_the_command_draws_what_is_there_and_the_same_bytes_again(tmp_path, monk
 
 def test_nothing_to_draw_is_said(tmp_path, monkeypatch):
     write(tmp_path, "ppo", 0, cost=COST)
-    with pytest.raises(SystemExit, match="there is no run that conservatism shows"):
+    with pytest.raises(SystemExit, match="conservatism"):
         prudent_command(monkeypatch, "experiment", "conservatism", "--records", tmp_path)
 
 
@@ -479,7 +479,7 @@ def test_a_page_gets_its_tables_by_title_and_heading():
         ["**b** (one)", "", table(2), "| other |", "", "**a**", "", table(1), "text", "", table(4)]
     )
     more = module.tables_in(written + "## c\n\n" + table(5))
-    with pytest.raises(ValueError, match="it has no place for a table of c"):
+    with pytest.raises(ValueError, match=r"of c\b"):
         module.with_tables(page, more)
 
 
@@ -488,7 +488,7 @@ def test_without_titles_tables_come_in_order():
     page = f"## First\n\n{table(1)}\n## Second\n\n{table(2)}"
     found = module.with_tables(page, module.tables_in(f"{table(3)}\n{table(4)}"))
     assert found == f"## First\n\n{table(3)}\n## Second\n\n{table(4)}"
-    with pytest.raises(ValueError, match=r"no place for a table of \| k \|"):
+    with pytest.raises(ValueError, match=r"\| k \|"):
         module.with_tables("", module.tables_in(table(1)))
 
 
@@ -503,5 +503,5 @@ def test_a_table_below_no_title_is_the_next_whether_that_has_one_or_not():
 
 def test_a_page_that_is_not_there_is_refused(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["redraw.py", "claims", "gapp"])
-    with pytest.raises(SystemExit, match="no page of docs/results: gapp"):
+    with pytest.raises(SystemExit, match="gapp"):
         redraw().main()

@@ -158,7 +158,7 @@ def test_the_head_preset_and_its_stand_ins():
     for name in TABLE:
         planned = expand(select(grid_of(name), tasks=["orbit"], seeds=[0]))
         assert {p.run.preset for p in planned} == {"default"}
-    with pytest.raises(ValueError, match="no preset 'nonsense' for task orbit"):
+    with pytest.raises(ValueError, match=r"'nonsense' .*orbit"):
         expand(Grid(["orbit"], ["cal"], preset="nonsense"))
 
 
@@ -180,14 +180,14 @@ def test_scale_shrinks_steps_to_whole_evaluation_intervals():
 def test_runs_that_come_to_the_same_are_one():
     same = (Variant("cal"), Variant("cal", {"convexity": 100}))  # orbit's own value
     assert len(expand(Grid(["orbit"], same, [0, 1, 1]))) == 2
-    with pytest.raises(ValueError, match="the grid has no tasks"):
+    with pytest.raises(ValueError, match="tasks"):
         expand(Grid([], same))
-    with pytest.raises(ValueError, match="no task 'moon'"):
+    with pytest.raises(ValueError, match="'moon'"):
         expand(Grid(["moon"], same))
 
 
 def test_algorithms_that_a_grid_lacks_are_refused():
-    with pytest.raises(ValueError, match="has no algorithm ppo; it has: sac-lag, ucb"):
+    with pytest.raises(ValueError, match=r"ppo; .*sac-lag, ucb"):
         select(grid_of("underestimation"), algorithms=["ucb", "ppo"])
 
 

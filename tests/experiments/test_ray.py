@@ -240,6 +240,14 @@ def test_an_address_nobody_answers_at_is_refused(pretend_ray, monkeypatch, tmp_p
     assert impossible in refused(monkeypatch, tmp_path, "--engine", "ray", "--address", impossible)
 
 
+def test_what_is_no_cluster_is_refused(pretend_ray, monkeypatch, tmp_path):
+    monkeypatch.setattr(clusters, "STATUS_SECONDS", 0.01)  # of those that `ray status` would take
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        error = refused(monkeypatch, tmp_path, "--engine", "ray", "--address", address)
+    assert f"what answers at {address} is no Ray cluster" in error
+
+
 def test_what_ray_says_of_a_cluster_that_it_cannot_join_is_one_line(monkeypatch, tmp_path):
     def init(**options):
         raise ConnectionError("no GCS\nat that address.")
@@ -247,6 +255,7 @@ def test_what_ray_says_of_a_cluster_that_it_cannot_join_is_one_line(monkeypatch,
     ray = SimpleNamespace(init=init, shutdown=lambda: None)
     monkeypatch.setattr(clusters, "find_spec", lambda name: True)
     monkeypatch.setattr(clusters, "import_module", lambda name: ray)
+    monkeypatch.setattr(clusters.subprocess, "run", lambda *words, **how: None)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         error = refused(monkeypatch, tmp_path, "--engine", "ray", "--address", address)

