@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from collections import Counter
 
 import jax
@@ -16,11 +14,11 @@ from prudent.algorithms.cal import CALConfig
 from prudent.algorithms.cvpo import CVPOConfig
 from prudent.algorithms.sac_lag import SACLagConfig
 from prudent.algorithms.wcsac import WCSACConfig
-from prudent.bench import learners, main, start, timing
-from prudent.bench.command import BenchOptions, report_updates
+from prudent.bench import learners, start, timing
 from prudent.bench.learners import measure_update, needed_bytes, needed_products, subject_for
 from prudent.bench.products import multiply_adds, traced_products
 from prudent.bench.traffic import moved_bytes
+from prudent.cli.bench import BenchOptions, bench, report_updates
 from prudent.pieces.networks import Trained, adam, descend
 from prudent.pieces.networks import start as start_training
 
@@ -311,7 +309,7 @@ def test_one_action_for_each_way_to_load(monkeypatch, capsys):
     monkeypatch.setattr(timing, "PIECE_SECONDS", 1e-3)
     usable = os.sched_getaffinity(0)
     try:
-        main(["--policy", "--json"])
+        bench(BenchOptions(policy=True, json=True))
     finally:
         os.sched_setaffinity(0, usable)
     found = json.loads(capsys.readouterr().out)
@@ -323,14 +321,5 @@ def test_one_action_for_each_way_to_load(monkeypatch, capsys):
 
 
 def test_an_unknown_algorithm_is_refused():
-    with pytest.raises(ValueError, match="no algorithm 'fly'; there is: cal, "):
-        main(["--algorithm", "fly"])
-
-
-def test_help_does_not_import_jax():
-    code = (
-        "import sys\nfrom prudent.bench import main\n"
-        "try:\n    main(['--help'])\nexcept SystemExit as stop:\n    assert not stop.code\n"
-        "assert 'jax' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    with pytest.raises(ValueError, match="'fly'"):
+        bench(BenchOptions(algorithm="fly"))

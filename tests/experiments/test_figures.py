@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_lines import prudent_command
 from test_claims import BUDGET, FALLING, shorten, write
-from test_cli import prudent_command
 
 from prudent.experiments import drawing
-from prudent.experiments.command import EXPERIMENTS
+from prudent.experiments.figures import EXPERIMENTS
 from prudent.experiments.grid import expand
 from prudent.report.folders import collect
 from prudent.report.looks import COLOURS

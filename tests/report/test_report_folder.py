@@ -15,13 +15,13 @@ from support import INTERRUPTIBLE
 
 from prudent.cli.main import main
 from prudent.report.cautions import cautions
-from prudent.report.command import file_names
 from prudent.report.contents import contents
 from prudent.report.figures import arrangement, draw_gap, draw_return, draw_spread, in_words
 from prudent.report.folders import collect, run_folders
 from prudent.report.groups import KNOWN, by_task
 from prudent.report.looks import ALGORITHM_COLOURS, looks_of
 from prudent.report.tables import detailed_rows
+from prudent.report.writing import file_names
 
 FORMATS = "records of formats 1 and 2, which store different settings"
 
