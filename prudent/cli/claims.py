@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from prudent.cli.options import Folders
-from prudent.report.claims import CLAIMS, claims_table, collect, judge
 
 
 @dataclass(frozen=True)
@@ -12,6 +11,8 @@ class ClaimsOptions:
 
 
 def claims(options: ClaimsOptions) -> None:
+    from prudent.report.claims import CLAIMS, claims_table, collect, judge
+
     missing = [str(path) for path in options.paths if not path.is_dir()]
     if missing or not options.paths:
         raise ValueError(f"prudent claims needs folders; {', '.join(missing) or 'none'} given")

@@ -3,10 +3,6 @@
 from dataclasses import dataclass
 
 from prudent.cli.options import Folders
-from prudent.report.folders import collect
-from prudent.report.records import shortened
-from prudent.report.seeds import seed_tables
-from prudent.report.stored import printable
 from prudent.settings.checks import Count
 
 
@@ -18,6 +14,11 @@ class SeedsOptions:
 
 
 def seeds(options: SeedsOptions) -> None:
+    from prudent.report.folders import collect
+    from prudent.report.records import shortened
+    from prudent.report.seeds import seed_tables
+    from prudent.report.stored import printable
+
     found = collect(options.paths)
     if not found:
         below = ", ".join(map(str, options.paths)) or "nothing"

@@ -5,7 +5,7 @@ Parsed in two passes: algorithm, task and preset decide the defaults of everythi
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Generic, Literal, NamedTuple, NoReturn, TypeVar
 
 import tyro
 
@@ -20,6 +20,7 @@ from prudent.algorithms.resolve import (
 )
 from prudent.cli.options import Limits, TaskName, note, parse, show_choices
 from prudent.cli.resume import stopped
+from prudent.settings import registration
 from prudent.tasks import TASKS
 from prudent.tasks.custom import find_task, unknown_task
 
@@ -111,12 +112,18 @@ def train_as(command: str, words: list[str]) -> None:
         stopped(folder)
 
 
-def show_algorithms(command: str, words: list[str]) -> None:
-    usable = ALGORITHMS.usable()
-    note(*usable.complaints)
+def show_algorithms(command: str, words: list[str]) -> NoReturn:
     about = "With an algorithm and a task, --help shows every setting and its value there."
-    summaries = {name: ALGORITHMS.summary(name) for name in usable.sources}
+    summaries = {name: summary_of(name) for name in ALGORITHMS}
     show_choices(f"prudent {command}", about, summaries, words)
+
+
+def summary_of(algorithm: str) -> str:
+    """Without importing anybody's package."""
+    offers = registration.offers_in(ALGORITHMS.group).get(algorithm)
+    if offers and not ALGORITHMS.unused(algorithm):
+        return f"of {offers[0].package}"
+    return ALGORITHMS.summary(algorithm)
 
 
 class Form(NamedTuple):
