@@ -17,10 +17,9 @@ from rich.console import Console
 
 from prudent.backend import usable_cores
 from prudent.experiments.board import board
-from prudent.experiments.command import grid_in
 from prudent.experiments.engines import Job, Standing, run_locally
 from prudent.experiments.existing import existing_runs, folder_for
-from prudent.experiments.grid import expand, nameless
+from prudent.experiments.grid import expand, grid_in, nameless
 from prudent.experiments.oracle import measure
 from prudent.report.pack import pack
 from prudent.settings.checks import Count, CountOrZero, checked

@@ -10,7 +10,9 @@ GRID = Grid(
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import util
 from itertools import product
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -190,3 +192,16 @@ def select(
 
 def name_of(variant: Variant | str) -> str:
     return variant if isinstance(variant, str) else variant.algorithm
+
+
+def grid_in(path: Path) -> Grid:
+    """The user's own file, which the user named: it is run."""
+    spec = util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise ValueError(f"{path} is no Python file")
+    module = util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    grid = getattr(module, "GRID", None)
+    if not isinstance(grid, Grid):
+        raise ValueError(f"{path} has no GRID = Grid(...) (from prudent.experiments.grid)")
+    return grid

@@ -2,14 +2,12 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 
 from prudent.algorithms.sac_lag import SACLagConfig
-from prudent.bench import learners, main, start, timing
-from prudent.bench.command import BenchOptions, report_updates
+from prudent.bench import learners, start, timing
+from prudent.cli.bench import BenchOptions, bench, report_updates
 
 
 @pytest.fixture
@@ -50,7 +48,7 @@ def test_one_action_for_each_way_to_load(monkeypatch, capsys):
     monkeypatch.setattr(timing, "PIECE_SECONDS", 1e-3)
     usable = os.sched_getaffinity(0)
     try:
-        main(["--policy", "--json"])
+        bench(BenchOptions(policy=True, json=True))
     finally:
         os.sched_setaffinity(0, usable)
     found = json.loads(capsys.readouterr().out)["action_seconds"]
@@ -68,13 +66,4 @@ def test_updates_per_second_are_those_of_the_best_call(monkeypatch):
 
 def test_an_unknown_algorithm_is_refused():
     with pytest.raises(ValueError, match="'fly'"):
-        main(["--algorithm", "fly"])
-
-
-def test_help_does_not_import_jax():
-    code = (
-        "import sys\nfrom prudent.bench import main\n"
-        "try:\n    main(['--help'])\nexcept SystemExit as stop:\n    assert not stop.code\n"
-        "assert 'jax' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+        bench(BenchOptions(algorithm="fly"))

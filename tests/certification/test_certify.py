@@ -12,16 +12,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_lines import prudent_command
 from scipy import stats
 from support import INTERRUPTIBLE, small_run
-from test_cli import prudent_command
 from varied import varied
 
 import prudent
 from prudent.certification import certifying, subject
 from prudent.certification.betting import fewest_to_prove, lower_bound, upper_bound
 from prudent.certification.claims import Interval, claims, no_evidence, verdict, weigh
-from prudent.certification.command import described as shown_by_certify
+from prudent.cli.certify import described as shown_by_certify
 from prudent.policies.exported import write_exported
 from prudent.policies.policy import described
 from prudent.settings.constraint import Constraint

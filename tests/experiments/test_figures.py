@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_lines import prudent_command
 from test_claims import BUDGET, FALLING, shorten, write
-from test_cli import prudent_command
 
 from prudent.experiments import drawing
 from prudent.experiments.figures import FIGURES

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from command_lines import prudent_command
 from support import lines, need_ray
-from test_cli import prudent_command
 from test_grid import SMALL, flags, planned
 
 import prudent

@@ -30,8 +30,8 @@ IGNORED = shutil.ignore_patterns(
 # By the longest beginning of a path that fits: quick and near ones first.
 STEPS = "test_settings_table test_settings_felt"
 ON_POLICY = "test_settings_table test_on_policy_steps test_settings_felt test_seams"
-RECORDS = "test_commands test_files test_loops test_checkpoints test_resume"
-LOOPS = "test_loops test_seams test_commands test_training test_schedule"
+RECORDS = "test_record test_files test_loops test_checkpoints test_resume"
+LOOPS = "test_loops test_seams test_record test_training test_schedule"
 TESTS = {
     "prudent/algorithms/": ON_POLICY,
     "prudent/algorithms/cal.py": f"test_cal_step {STEPS}",
@@ -41,7 +41,7 @@ TESTS = {
     "prudent/algorithms/cvpo.py": f"test_cvpo {STEPS}",
     "prudent/algorithms/crpo.py": f"{ON_POLICY} test_on_policy",
     "prudent/algorithms/cup.py": f"test_seams {ON_POLICY}",
-    "prudent/algorithms/entry.py": "test_settings_table test_cli test_registration",
+    "prudent/algorithms/entry.py": "test_settings_table test_presets test_registration",
     "prudent/algorithms/presets.py": "test_settings_table",
     "prudent/algorithms/on_policy_presets.py": "test_settings_table",
     "prudent/pieces/": f"test_on_policy_pieces {ON_POLICY}",
@@ -52,10 +52,10 @@ TESTS = {
     "prudent/pieces/multipliers.py": "test_multipliers test_cal_step test_wcsac_step",
     "prudent/pieces/soft_actor_critic.py": "test_sac_pid_step test_cal_step",
     "prudent/pieces/types.py": "test_cal_step test_replay",
-    "prudent/settings/run.py": "test_settings_table test_commands test_schedule test_cli",
-    "prudent/settings/schedules.py": "test_settings_table test_commands test_schedule test_cli",
-    "prudent/settings/configs.py": "test_settings_table test_commands test_schedule test_cli",
-    "prudent/settings/checks.py": "test_settings test_errors test_cli",
+    "prudent/settings/run.py": "test_settings_table test_record test_schedule test_presets",
+    "prudent/settings/schedules.py": "test_settings_table test_record test_schedule test_presets",
+    "prudent/settings/configs.py": "test_settings_table test_record test_schedule test_presets",
+    "prudent/settings/checks.py": "test_settings test_errors test_presets",
     "prudent/settings/constraint.py": "test_identities test_training",
     "prudent/settings/registration.py": "test_registration",
     "prudent/statistics.py": "test_tables test_seams test_certify",
@@ -63,8 +63,8 @@ TESTS = {
     "prudent/policies/exported.py": "test_export_onnx test_export test_policies",
     "prudent/policies/onnx_model.py": "test_export_onnx",
     "prudent/certification/": "test_certify",
-    "prudent/cli/main.py": "test_commands test_cli test_errors",
-    "prudent/api.py": "test_commands test_cli test_errors test_policies",
+    "prudent/cli/": "cli",
+    "prudent/api.py": "test_api test_presets test_errors test_policies",
     "prudent/report/": "test_records test_stored test_groups test_tables test_figures",
     "prudent/training/": LOOPS,
     "prudent/runs/checkpoint.py": "test_checkpoints test_loops test_resume",
@@ -75,10 +75,10 @@ TESTS = {
     "prudent/policies/policy.py": "test_seams test_policies",
     "prudent/runs/record.py": RECORDS,
     "prudent/training/replay.py": "test_replay test_loops",
-    "prudent/training/reporter.py": "test_commands test_reporter",
-    "prudent/runs/stored.py": "test_commands test_errors test_schedule test_resume",
+    "prudent/training/reporter.py": "test_record test_reporter",
+    "prudent/runs/stored.py": "test_record test_errors test_schedule test_resume",
     "prudent/training/warmup.py": "test_warmup test_seams",
-    "prudent/tasks/": "test_seams test_commands test_tasks test_environments test_settings_table",
+    "prudent/tasks/": "test_seams test_record test_tasks test_environments test_settings_table",
     "prudent/tasks/costs.py": "test_seams test_environments",
     "prudent/tasks/adapter.py": "test_seams test_environments test_errors",
     "prudent/tasks/navigation/": "test_seams navigation",
@@ -117,7 +117,7 @@ def outdated(changes: list[Change], root: Path) -> list[str]:
 def tests_for(path: str, first: int | None) -> list[str]:
     beginning = max((b for b in TESTS if path.startswith(b)), key=len)
     names = list(dict.fromkeys(TESTS[beginning].split()))[:first]
-    return [f"tests/{n}" if n == "navigation" else f"tests/{n}.py" for n in names]
+    return [f"tests/{n}" if n in ("navigation", "cli") else f"tests/{n}.py" for n in names]
 
 
 def room(path: str) -> str:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from command_lines import prudent_command
 from support import small_run, train_quietly
-from test_cli import prudent_command
 from test_on_policy import small
 from test_on_policy import train_quietly as train_on_policy
 

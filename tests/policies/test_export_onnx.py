@@ -12,10 +12,10 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from command_lines import prudent_command
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 from support import small_run
-from test_cli import prudent_command
 
 import prudent
 from prudent.pieces.types import Algorithm, PolicyNetwork, Spec

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from command_lines import prudent_command
 from navigation.test_rendering import needs_graphics
 from PIL import Image
 from probes import OneStep
 from support import small_run
-from test_cli import prudent_command
 
 import prudent
 import prudent.api

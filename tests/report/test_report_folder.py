@@ -14,10 +14,10 @@ from support import INTERRUPTIBLE
 
 from prudent.cli.main import main
 from prudent.report.cautions import cautions
-from prudent.report.command import file_names
 from prudent.report.contents import contents
 from prudent.report.folders import run_folders
 from prudent.report.tables import detailed_rows
+from prudent.report.writing import file_names
 
 
 def run_report(monkeypatch, *arguments):

@@ -5,7 +5,7 @@ from collections import defaultdict
 from importlib.metadata import EntryPoint
 
 import pytest
-from test_cli import prudent_command
+from command_lines import prudent_command
 
 from prudent.settings import registration
 from prudent.settings.registration import Offer
@@ -47,6 +47,28 @@ def test_the_example_s_command_says_what_the_best_policy_delivers(offer, monkeyp
     assert capsys.readouterr().out == "within 25 of energy no policy delivers more than 37.5\n"
 
 
+OPTIONS = """\
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Options:
+    speed: float = 1.0
+
+def fly(options: Options):
+    print(options.speed)
+"""
+
+
+def test_a_package_s_command_gets_the_options_that_it_declares(offer, monkeypatch, capsys):
+    offer("fly", "flying:fly", OPTIONS)
+    prudent_command(monkeypatch, "fly", "--speed", "3")
+    assert capsys.readouterr().out == "3.0\n"
+    with pytest.raises(SystemExit) as stop:
+        prudent_command(monkeypatch, "fly", "--sped", "3")
+    assert stop.value.code == 2
+    assert "--sped" in capsys.readouterr().err
+
+
 def test_a_package_s_command_gets_the_words_after_its_name(offer, monkeypatch, capsys):
     offer("fly", "flying:fly", CODE)
     prudent_command(monkeypatch, "fly", "to", "--the", "moon")
@@ -60,12 +82,17 @@ def test_its_messages_are_written_for_people(offer, monkeypatch):
     assert stop.value.code == "prudent: the ground is there"
 
 
+def shown_help(monkeypatch, capsys):
+    with pytest.raises(SystemExit):
+        prudent_command(monkeypatch, "--help")
+    return capsys.readouterr()
+
+
 def test_help_lists_it_with_its_summary_and_names_what_cannot_be_used(offer, monkeypatch, capsys):
     offer("fly", "flying:fly", CODE)
     offer("swim", "swimming:swim", "import no_such_module")
-    prudent_command(monkeypatch, "--help")
-    shown = capsys.readouterr()
-    [line] = [line for line in shown.out.splitlines() if line.startswith("  fly ")]
+    shown = shown_help(monkeypatch, capsys)
+    [line] = [line for line in shown.out.splitlines() if " fly " in line]
     assert "Fly somewhere." in line
     assert "theirs 1.0" in line
     assert "Not in the list" not in shown.out
@@ -104,7 +131,6 @@ def test_a_name_of_ours_stays_ours(offer, monkeypatch, capsys):
     offer("list", "flying:fly", CODE)
     prudent_command(monkeypatch, "list")
     assert "sac-lag" in capsys.readouterr().out
-    prudent_command(monkeypatch, "--help")
-    shown = capsys.readouterr()
+    shown = shown_help(monkeypatch, capsys)
     assert "Fly somewhere." not in shown.out
     assert "command 'list' is prudent's" in shown.err

@@ -3,15 +3,41 @@
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import tyro
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from prudent import backend
 from prudent.cli.failures import last_words
+from prudent.cli.options import SameEnvironment, note
 from prudent.report.diagnostics import DIAGNOSTICS
+from prudent.settings.checks import Count, CountOrZero
+
+
+@dataclass(frozen=True)
+class DiagnoseOptions:
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """Folders of runs, whose snapshots are measured unless they were already."""
+    episodes: Count = 100
+    """Per snapshot, with the policy as it explored."""
+    seed: CountOrZero | None = None
+    """Start elsewhere than training's evaluations did."""
+    env: SameEnvironment = None
+
+
+def diagnose(options: DiagnoseOptions) -> None:
+    if not options.runs:
+        raise ValueError("prudent diagnose needs the folder of at least one run")
+    try:
+        complete = diagnose_all(options.runs, options.episodes, options.seed, options.env)
+    except KeyboardInterrupt:
+        sys.exit("\nStopped; what was measured is kept. The same command goes on with the rest.")
+    if not complete:
+        sys.exit(1)
 
 
 def diagnose_all(folders: Sequence[Path], episodes: int, seed: int | None, env: str | None) -> bool:
@@ -19,7 +45,8 @@ def diagnose_all(folders: Sequence[Path], episodes: int, seed: int | None, env: 
     backend.prepare()
     # A call of the policy is waited for at once: handing it to another thread only costs time.
     os.environ.setdefault("JAX_CPU_ENABLE_ASYNC_DISPATCH", "false")
-    from prudent.diagnostics.run import Plan, Watcher, diagnose
+    from prudent.diagnostics.run import Plan, Watcher
+    from prudent.diagnostics.run import diagnose as measure_snapshots
 
     plan = Plan(episodes) if seed is None else Plan(episodes, seed)
     console = Console(soft_wrap=True, highlight=False)
@@ -27,7 +54,7 @@ def diagnose_all(folders: Sequence[Path], episodes: int, seed: int | None, env: 
 
     def complain(text: str) -> None:
         complaints.append(text)
-        print(f"prudent: {text}", file=sys.stderr)
+        note(text)
 
     columns = (
         TextColumn("{task.description}"),
@@ -50,7 +77,7 @@ def diagnose_all(folders: Sequence[Path], episodes: int, seed: int | None, env: 
     with bars:
         for folder in folders:
             try:
-                lines = diagnose(folder, plan, env, watcher_of(folder))
+                lines = measure_snapshots(folder, plan, env, watcher_of(folder))
             except Exception as error:
                 if len(folders) == 1:
                     raise

@@ -1,7 +1,8 @@
 """Commands of installed packages: an entry point in the group `prudent.commands` is one.
 
-The entry point's name is the command's, its object is a function of the words that follow that name
-on the command line. Its summary in `prudent --help` is the first line of the function's docstring.
+The entry point's name is the command's, its object a function. Where the function's parameter is
+declared as a dataclass, it gets these options, else the words that follow its name on the command
+line. Its summary in `prudent --help` is the first line of its docstring.
 """
 
 import sys
@@ -16,7 +17,7 @@ GROUP = "prudent.commands"
 
 
 class PackageCommand(NamedTuple):
-    run: Callable[[list[str]], object]
+    run: Callable[..., object]
     summary: str
     package: str  # with its version
     home: Path  # the folder, or the file, that the package's code is in

@@ -1,7 +1,6 @@
-"""`prudent report` into a folder: figures of every task, and one page of all of them."""
+"""A report in a folder: figures of every task, and one page of all of them."""
 
 import re
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -18,16 +17,11 @@ from prudent.report.groups import algorithms_of, by_task
 from prudent.report.looks import looks_of
 from prudent.report.page import Making, page
 from prudent.report.rendering import rendered
-from prudent.report.stored import note, printable
-from prudent.report.tables import final_table
 
 PAGE, FIGURES = "index.html", "figures"
 FORMATS = (".png", ".svg")
 DOTS = 140  # per inch; in SVG of what is not lines
 PACKING = 3  # of PNG: half the time for a tenth more bytes
-RELOAD = 15.0  # seconds at least, after which a page that is followed loads itself anew
-# A refresh of many runs takes seconds; the grid that it watches should have the machine.
-REST = 5.0  # times as long as the last refresh took
 
 
 class Read(NamedTuple):
@@ -45,17 +39,6 @@ def read_all(paths: Iterable[Path]) -> Read:
         found = f"; of {len(records)} none has an evaluation yet" if records else ""
         raise ValueError(f"no run to report below {below}{found}")
     return Read(by_task(records, remarks.append), remarks)
-
-
-def whole_report(paths: Sequence[Path], out: Path, log_steps: bool) -> None:
-    found = read_all(paths)
-    for caution in cautions(found.tasks, found.remarks):
-        note(f"{caution.task}: {caution.text}" if caution.task else caution.text)
-    write_report(found, out, log_steps, title_of(paths))
-    for task, groups in found.tasks.items():
-        lines = [f"## {task}", "", *final_table(groups).split("\n"), ""]
-        print("\n".join(map(printable, lines)))
-    print(f"page: {out / PAGE}")
 
 
 def title_of(paths: Sequence[Path]) -> str:
@@ -121,41 +104,6 @@ def file_names(tasks: Iterable[str]) -> dict[str, str]:
             name, number = f"{plain}-{number}", number + 1
         names[task] = name
     return names
-
-
-def follow(paths: Sequence[Path], out: Path, log_steps: bool, every: float) -> None:
-    """Write anew whenever records have changed. Ctrl-C leaves a page that no longer reloads."""
-    seen, last = None, None
-    print(f"following; Ctrl-C ends it. Open {out / PAGE}", flush=True)
-    try:
-        while True:
-            state, started = fingerprint(paths), time.monotonic()
-            if state != seen:
-                last = refresh(paths, out, log_steps, max(every, RELOAD)) or last
-                seen = state
-            time.sleep(max(every, REST * (time.monotonic() - started)))
-    except KeyboardInterrupt:
-        with suppress(KeyboardInterrupt):
-            if last:
-                write_page(last, out, log_steps, title_of(paths))
-        print(f"\nStopped. The page is as of now: {out / PAGE}")
-
-
-def refresh(paths: Sequence[Path], out: Path, log_steps: bool, reload: float) -> Read | None:
-    try:
-        found = read_all(paths)
-    except ValueError as error:  # nothing there yet, or not whole yet
-        print(f"{clock()}  waiting: {error}", flush=True)
-        return None
-    write_report(found, out, log_steps, title_of(paths), reload)
-    runs = sum(len(records) for groups in found.tasks.values() for records in groups.values())
-    left = f"; {len(found.remarks)} remarks" if found.remarks else ""
-    print(f"{clock()}  {runs} runs on {len(found.tasks)} tasks{left}", flush=True)
-    return found
-
-
-def clock() -> str:
-    return datetime.now().astimezone().strftime("%H:%M:%S")
 
 
 def fingerprint(paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:

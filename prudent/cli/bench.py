@@ -1,4 +1,4 @@
-"""`prudent bench`: what it is asked and what it prints."""
+"""`prudent bench`."""
 
 import os
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from prudent import backend
 from prudent.algorithms import find_algorithm
-from prudent.cli.options import read
+from prudent.cli.options import AlgorithmName, TaskName
 from prudent.files import to_json
 from prudent.settings.checks import Count, CountOrZero
 from prudent.settings.schedules import OnPolicySchedule
@@ -14,11 +14,14 @@ from prudent.settings.schedules import OnPolicySchedule
 # What measures imports JAX, so it is imported only when it is needed, after `backend.prepare`.
 
 
+CAL = AlgorithmName("cal")
+
+
 @dataclass(frozen=True)
 class BenchOptions:
-    algorithm: str = "cal"
+    algorithm: AlgorithmName = CAL
     """Whose update to measure."""
-    env: str | None = None
+    env: TaskName | None = None
     """Measure this task's environment against its bare physics instead."""
     policy: bool = False
     """Measure one action of its policy instead, for each way to load one (extra `onnx`)."""
@@ -37,8 +40,7 @@ class BenchOptions:
     """With it, when that process was started (seconds since the epoch)."""
 
 
-def main(arguments: list[str]) -> None:
-    options = read(BenchOptions, "prudent bench", arguments)
+def bench(options: BenchOptions) -> None:
     entry = find_algorithm(options.algorithm)
     backend.prepare()
     usable = os.sched_getaffinity(0)

@@ -1,4 +1,4 @@
-"""What a stranger hands in: settings, folders, environments, command lines."""
+"""What a stranger hands in: settings, folders, environments."""
 
 import json
 import os
@@ -7,26 +7,16 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from typing import get_type_hints
 
 import foreign
 import numpy as np
 import optuna
 import pytest
-import tyro
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from command_lines import prudent_command
 from support import lines
-from test_cli import prudent_command
 
 import prudent
 from prudent.algorithms import ALGORITHMS
-from prudent.bench.command import BenchOptions
-from prudent.certification.command import CertifyOptions
-from prudent.cli import completion
-from prudent.cli import main as cli
-from prudent.cli.completion import candidates
-from prudent.experiments.command import ExperimentOptions, SweepOptions
 from prudent.settings.checks import field_names, option
 
 SMALL = {
@@ -340,145 +330,6 @@ def test_a_random_reward_or_cost_is_noticed_on_resume(quantity, tmp_path, capsys
 def raise_at_ten(line):
     if line["step"] == 10:
         raise Pruned
-
-
-# The command line.
-
-
-def test_version_and_unknown_words(monkeypatch, capsys):
-    prudent_command(monkeypatch, "--version")
-    assert capsys.readouterr().out == f"prudent {prudent.__version__}\n"
-    with pytest.raises(SystemExit) as stop:
-        prudent_command(monkeypatch, "train", "ppo", "--task", "orbit", "--barrier-strength", "5")
-    assert stop.value.code == 2
-    told = capsys.readouterr().err
-    assert "Unrecognized options: --barrier-strength" in told
-    assert told.count("\n") == 1
-
-
-def test_debug_shows_the_trace(monkeypatch):
-    with pytest.raises(ValueError, match=r"--discount is 2\.0; it must be a number at least 0"):
-        prudent_command(
-            monkeypatch, "--debug", "train", "cal", "--task", "orbit", "--discount", "2"
-        )
-
-
-def test_completion():
-    assert candidates(["tr"]) == ["train"]
-    assert "sac-lag" in candidates(["train", "sac"])
-    assert candidates(["train", "cal", "--task", "orb"]) == ["orbit"]
-    assert candidates(["train", "cal", "--task", "hopper-velocity", "--preset", ""]) == [
-        "default", "head", "paper",
-    ]  # fmt: skip
-    assert candidates(["train", "cal", "--dual-action", ""]) == ["buffer", "policy"]
-    assert "--convexity" in candidates(["train", "cal", "--conv"])
-    assert candidates(["train", "ppo", "--barrier"]) == []
-
-
-def test_completion_knows_every_command_and_option():
-    forms = {
-        "resume": cli.ResumeOptions, "evaluate": cli.EvaluateOptions, "export": cli.ExportOptions,
-        "diagnose": cli.DiagnoseOptions, "report": cli.ReportOptions, "certify": CertifyOptions,
-        "experiment": ExperimentOptions, "sweep": SweepOptions, "bench": BenchOptions,
-    }  # fmt: skip
-    for command, form in forms.items():
-        named = {
-            option(name)
-            for name, hint in get_type_hints(form, include_extras=True).items()
-            if tyro.conf.Positional not in getattr(hint, "__metadata__", ())
-        }
-        internal = {"--part", "--started"} if command == "bench" else set()
-        assert set(completion.OPTIONS[command]) == named - internal, command
-    assert set(completion.COMMANDS) == set(cli.COMMANDS) - {"run-one", "complete"}
-
-
-VALUES = ["-1", "0", "nan", "inf", "1e400", "abc", "", "1.5", "7", "-0.5", "None", "True", "none"]
-WORDS = st.sampled_from([
-    *VALUES, "train", "resume", "evaluate", "export", "report", "list", "cal", "ppo", "cvpo",
-    "--task", "orbit", "--env", "foreign:make", "foreign:nothing", "--preset", "paper", "--out",
-    "/nowhere/at/all", "--seed", "--budget", "--horizon", "--json", "--steps", "--hidden", "--log",
-    "wandb", "--warmup", "--cost", "speed", "--init-from", "--episodes", "--video", "x.avi", "\0",
-])  # fmt: skip
-
-
-@pytest.fixture
-def no_training(monkeypatch, tmp_path):
-    """Everything up to the first step of training."""
-    import prudent.api
-
-    def result(run, mark, task, folder, *rest):
-        return prudent.api.Result(folder, {})
-
-    monkeypatch.setattr(prudent.api, "_train", result)
-    monkeypatch.chdir(tmp_path)
-
-
-def told(monkeypatch, capsys, words):
-    """What a command line that may be wrong makes of it, which is never a traceback."""
-    code = 0
-    try:
-        prudent_command(monkeypatch, *words)
-    except SystemExit as stop:
-        code = stop.code
-    shown = capsys.readouterr()
-    text = shown.err + (code if isinstance(code, str) else "")
-    assert "Traceback" not in text + shown.out
-    if code:
-        assert text.strip().count("\n") == 0, text
-        assert text.startswith("prudent: ")
-    return code, text
-
-
-QUIET = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-
-
-@settings(max_examples=60, suppress_health_check=QUIET)
-@given(words=st.lists(WORDS, max_size=6))
-def test_no_command_line_ends_in_a_traceback(words, no_training, monkeypatch, capsys):
-    told(monkeypatch, capsys, [word for word in words if word != "bench"])
-
-
-@st.composite
-def settings_words(draw):
-    algorithm = draw(st.sampled_from(sorted(ALGORITHMS)))
-    entry = ALGORITHMS[algorithm]
-    names = sorted(field_names(entry.config, entry.schedule))
-    chosen = draw(st.lists(st.sampled_from(names), min_size=1, max_size=2, unique=True))
-    values = [word for name in chosen for word in (option(name), draw(st.sampled_from(VALUES)))]
-    return ["train", algorithm, "--task", "orbit", *values]
-
-
-@settings(max_examples=60, suppress_health_check=QUIET)
-@given(words=settings_words())
-def test_no_setting_ends_in_a_traceback_or_is_taken_outside_its_range(
-    words, no_training, monkeypatch, capsys
-):
-    code, _ = told(monkeypatch, capsys, words)
-    if not code:
-        taken = words[5::2]
-        assert not {"nan", "inf", "1e400", "-1", "-0.5"} & set(taken) or set(words[4::2]) & SIGNED
-
-
-SIGNED = {"--target-entropy", "--initial-log-std", "--tolerance"}  # may be negative
-
-
-@pytest.mark.parametrize("how", foreign.WAYS)
-def test_an_environment_that_misbehaves_is_told_in_one_line(how, monkeypatch, capsys, tmp_path):
-    words = ["train", "cal", "--env", f"foreign:broken_{how.replace(' ', '_')}"]
-    words += ["--out", tmp_path / "run", "--horizon", "10", "--budget", "1", "--hidden", "4"]
-    words += ["--warmup-steps", "12", "--batch-size", "8", "--steps", "4"]
-    if how == "raises":
-        with pytest.raises(SystemExit) as stop:
-            prudent_command(monkeypatch, *words)
-        assert "the environment raised KeyError (foreign.py, line" in str(stop.value.code)
-        shown = capsys.readouterr().err
-        assert 'raise KeyError("sensor")' in shown
-        assert "adapter.py" not in shown  # only what is theirs
-        return
-    code, text = told(monkeypatch, capsys, words)
-    assert code
-    named = f"foreign:broken_{how.replace(' ', '_')}" in text or "is not finite" in text
-    assert named, text
 
 
 def test_the_settings_of_a_run_are_checked_when_it_is_read(tmp_path):

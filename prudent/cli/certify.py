@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
+from prudent.certification import certifying
 from prudent.certification.certificate import check_out, write_certificate
-from prudent.certification.certifying import Watch, certify
+from prudent.certification.certifying import Watch
 from prudent.certification.question import (
     Progress,
     Question,
@@ -22,12 +23,11 @@ from prudent.certification.question import (
     needed_at_least,
     of_share,
 )
-from prudent.cli.options import read
+from prudent.cli.options import SameEnvironment, Snapshot
 from prudent.files import to_json
 from prudent.settings.checks import Count, CountOrZero, Finite
 
-EXIT_CODES = {"certified": 0, "refuted": 1, "undecided": 3}
-FAILED = 2
+EXIT_CODES = {"certified": 0, "refuted": 1, "undecided": 3}  # 2: it could not be tried
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,8 @@ class CertifyOptions:
     """The least one episode can cost (default: what the task says, else 0)."""
     task: str | None = None
     """Of an exported policy, instead of the task it was trained on."""
-    env: str | None = None
-    """The environment, named again where it is code (module:callable)."""
-    step: CountOrZero | None = None
-    """Take a run's snapshot of this step instead of the newest checkpoint."""
+    env: SameEnvironment = None
+    step: Snapshot = None
     seed: CountOrZero | None = None
     """Of the episodes (default: drawn, and recorded)."""
     out: Path | None = None
@@ -61,9 +59,8 @@ class CertifyOptions:
     """Print the certificate instead of a summary."""
 
 
-def command(arguments: list[str]) -> None:
-    """Ends the process: 0 certified, 1 refuted, 3 undecided; errors are 2."""
-    options = read(CertifyOptions, "prudent certify", arguments)
+def certify(options: CertifyOptions) -> None:
+    """Ends the process with the verdict's code."""
     out = first_free() if options.out is None else options.out
     picture = out.with_suffix(".png")
     check_picture(out, picture)
@@ -71,7 +68,7 @@ def command(arguments: list[str]) -> None:
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     try:
         with terminated_like_interrupted(), watching(console, options.max_episodes) as watch:
-            found = certify(
+            found = certifying.certify(
                 options.policy,
                 budget=options.budget,
                 confidence=options.confidence,
