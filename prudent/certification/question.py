@@ -40,7 +40,7 @@ class Point(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """Of so many episodes. What comes later is another one: Ctrl-C finds it whole.
+    """What is known after so many episodes. Each episode makes a new one: Ctrl-C leaves it whole.
 
     They share their lists, of which the first `episodes` items are this one's.
     """
@@ -140,7 +140,7 @@ def of_share(interval: Interval) -> Interval:
 
 
 def exact(number: float) -> str:
-    """As short as it can be said without rounding it."""
+    """The shortest text of the number that does not round it."""
     short = f"{number:g}"
     return short if float(short) == number else repr(number)
 

@@ -83,8 +83,7 @@ def warn(labelled: Mapping[str, Sequence[Groups]], layout: Layout, say: Say) -> 
 def by_task(records: Sequence[Record], layout: Layout) -> dict[str, list[Groups]]:
     """Runs by task, place and label.
 
-    A line is of one setting only: where runs of several would be drawn as one, somebody must say
-    which of them is meant.
+    A line shows runs of one setting. Runs of several settings that would share a line are refused.
     """
     by_place: dict[str, dict[Place, Groups]] = {}
     for record in records:
@@ -197,7 +196,7 @@ def draw_cell(axes: Any, place: Place, cell: Cell, looks: figures.Looks) -> None
 
 
 def add_legend(figure: Any, axes: Iterable[Any]) -> None:
-    """One for all panels, above them. Sampled evaluations are dotted, which is said once."""
+    """One for all panels, above them. One entry says that sampled evaluations are dotted."""
     named: dict[str, Any] = {}
     sampled = False
     for panel in axes:

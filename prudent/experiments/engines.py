@@ -179,7 +179,7 @@ def run_locally(jobs: Sequence[Job], at_once: int, notes: Path, show: Show) -> E
 
 
 def done_meanwhile(standing: Standing) -> bool:
-    """Whether somebody else has finished the run since it was planned."""
+    """Whether another process has finished the run since it was planned."""
     folder = standing.job.folder
     if (folder / "run.json").exists() and is_finished(folder):
         standing.stage, standing.line = "finished", None
@@ -231,7 +231,7 @@ def end(standing: Standing, code: int, errors: Path, notes: Path) -> None:
     standing.stage = STAGES.get(code, "failed")
     if standing.stage == "failed":
         kept.unlink(missing_ok=True)
-        with suppress(FileNotFoundError):  # shared storage may be late, or somebody tidied up
+        with suppress(FileNotFoundError):  # shared storage may be late, or the file was removed
             os.replace(errors, kept)
         complaints = kept.read_text(errors="replace").strip().splitlines() if kept.exists() else []
         killed = f"ended by signal {-code}" if code < 0 else f"ended with code {code}"
@@ -264,7 +264,7 @@ def stop_requests() -> Iterator[list[int]]:
             number: signal.signal(number, lambda number, frame: requests.append(number))
             for number in (signal.SIGINT, signal.SIGTERM)
         }
-    except ValueError:  # not the main thread: signals are somebody else's
+    except ValueError:  # only the main thread can handle signals
         yield requests
         return
     try:

@@ -109,7 +109,7 @@ def attend(order: Order) -> int:
 
 
 def lock_is_free(folder: Path) -> bool:
-    """Whether nobody writes the run, now or soon."""
+    """Whether no process holds the run's lock, or gives it up within `LOCK_SECONDS`."""
     until = time.monotonic() + LOCK_SECONDS
     while (folder / "run.json").exists():
         try:

@@ -37,7 +37,7 @@ def check_format(path: Path) -> None:
 
 
 def check_target(path: Path) -> None:
-    """That nobody's file is written over but an earlier policy of the same name."""
+    """Refuse to overwrite any file that is not an earlier policy."""
     check_format(path)
     for folder in path.absolute().resolve().parents:
         if (folder / "run.json").exists():

@@ -196,7 +196,7 @@ class ExportedPolicy:
         episode_start: Any = None,
         deterministic: bool = True,
     ) -> tuple[np.ndarray, Any]:
-        """As Stable-Baselines3 calls a policy. The state is none of ours: it is handed back."""
+        """As Stable-Baselines3 calls a policy. The state is not used and handed back."""
         if not deterministic:
             raise ValueError(
                 "an exported policy acts greedily; ask for deterministic=True, or load the run"

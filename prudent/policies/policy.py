@@ -96,7 +96,7 @@ class Policy:
         episode_start: Any = None,
         deterministic: bool = True,
     ) -> tuple[np.ndarray, Any]:
-        """As Stable-Baselines3 calls a policy. The state is none of ours: it is handed back."""
+        """As Stable-Baselines3 calls a policy. The state is not used and handed back."""
         if deterministic:
             return self(observation), state
         return self.sample(observation, int(self._seeds.integers(2**31))), state

@@ -22,7 +22,7 @@ class Caution(NamedTuple):
 
 
 def cautions(tasks: Mapping[str, Groups], remarks: Sequence[str] = ()) -> list[Caution]:
-    """Of all tasks, the gravest first; `remarks` is what was said while reading and grouping."""
+    """Of all tasks, the gravest first; `remarks` come from reading and grouping."""
     unordered = [
         *(Caution(FOLDERS, "", remark) for remark in remarks),
         *layouts(list(tasks)),
@@ -96,7 +96,7 @@ def seeds(groups: Groups) -> Iterator[str]:
 
 
 def layouts(tasks: Sequence[str]) -> Iterator[Caution]:
-    """The same navigation task in several layouts looks like one task, and is not."""
+    """A navigation task in several layouts is several tasks, although their names are alike."""
     by_base: dict[str, list[str]] = {}
     for task in tasks:
         base, _, layout = task.rpartition("-")

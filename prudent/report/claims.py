@@ -1,4 +1,4 @@
-"""The paper's qualitative claims as predicates on records, which can say no.
+"""The paper's qualitative claims as predicates on records.
 
 Each claim is a number per seed (or a difference between seeds of two settings, or a slope over a
 setting) that is above 0 if the claim holds. Its 95 % interval, Student's or Welch's, decides:
@@ -133,8 +133,10 @@ def unsafe_somewhere(runs: Sequence[Record]) -> Margin | Lacking:
 
 
 def near_the_best(runs: Sequence[Record]) -> Margin | Lacking:
-    """CAL's final return against nine tenths of that on-policy method's which earns most, all of
-    them after the same number of steps. That the best is chosen by the same runs makes this harder.
+    """CAL's final return minus nine tenths of the best on-policy method's.
+
+    On-policy methods are compared after the same number of steps. The best is chosen by the same
+    runs, which biases the comparison against CAL.
     """
     by_steps: dict[int, dict[str, list[Record]]] = {}
     for algorithm in ON_POLICY:

@@ -87,8 +87,8 @@ def as_published(algorithm: str) -> Which:
 
 
 def alike(runs: Iterable[Record], but: Sequence[str] = ()) -> list[list[Record]]:
-    """Runs that differ in nothing that is felt but these settings and their seeds, together. Of a
-    seed that is there twice, the run of the newer format.
+    """Sets of runs that differ only in these settings, their seeds and what has no effect. If a
+    seed occurs twice in a set, the run of the newer format is kept.
     """
     sets: list[list[Record]] = []
     ignored = (*but, *WITHOUT_EFFECT)
@@ -103,22 +103,22 @@ def alike(runs: Iterable[Record], but: Sequence[str] = ()) -> list[list[Record]]
 
 
 def settled(run: Record, but: Sequence[str]) -> tuple[object, ...]:
-    """What makes a run one of its own among those that are alike."""
+    """The seed, and the settings that may differ: equal for two records of one run."""
     return run.run["seed"], *(number_among(run, name) for name in but if name != STEPS)
 
 
 def of_one_setting(
     which: Which, runs: Iterable[Record], number: Number = lambda run: 0.0
 ) -> list[Record]:
-    """Of those that match and have the number, the runs of the settings that have most seeds, of
-    these the longest, and of these those that are nearest to their preset.
+    """The largest set of runs that match, have the number and share their settings. Ties are broken
+    by length, then by the number of settings that differ from the preset.
     """
     fitting = [run for run in runs if which(run) and number(run) is not None]
     return max(alike(fitting), key=lambda s: (len(s), steps_done(s[0]), -unusual(s)), default=[])
 
 
 def unusual(runs: Sequence[Record]) -> int:
-    """How many settings that are felt the run that is nearest to its preset has other than it."""
+    """Settings with an effect that differ from the preset, of the run with the fewest of them."""
     ignored = {last_part(name) for name in (*WITHOUT_EFFECT, STEPS)}
     return min(len(changed(run.run) - ignored) for run in runs)
 
@@ -146,8 +146,8 @@ def against(
 
 
 def alike_but_for(setting: str, runs: Sequence[Record]) -> tuple[list[Record], int]:
-    """The largest set of runs that differ in nothing but this setting, their seeds and, as long as
-    nothing depends on it, their length; all as long as the shortest.
+    """The largest set of runs that differ only in this setting, their seeds and, where no learning
+    rate decays over it, their length. All are cut to the length of the shortest.
     """
     free = [run for run in runs if not rates_decay(run)]
     bound = [run for run in runs if rates_decay(run)]

@@ -18,8 +18,8 @@ WINDOW = 10  # evaluations within which a curve's oscillation is taken
 
 
 def collect(paths: Iterable[Path], say: Say = note) -> list[Record]:
-    """The runs below these paths; what cannot be read, is not done or is not the paper's method is
-    said and left out.
+    """The finished runs of the paper's methods below these paths. Others are left out, and `say` is
+    told which.
     """
     whole: list[Record] = []
     others: list[Record] = []
@@ -53,9 +53,10 @@ def cut(run: Record, steps: Container[int], last: int) -> Record:
 
 
 def at_the_same_steps(runs: Sequence[Record]) -> tuple[list[Record], int]:
-    """As they were when the shortest of them ended, at the evaluations that all of them have: how
-    much a curve oscillates, and how far its last evaluations reach back, depend on their interval.
-    None where they have no such evaluation but that before training.
+    """The runs cut to the evaluations that all of them have, and the last step of these.
+
+    Oscillation, and how far the last evaluations reach back, depend on the interval of evaluations.
+    There are no runs if the only common evaluation is that before training.
     """
     evaluated = [{line["step"] for line in run.progress} for run in runs]
     common = set.intersection(*evaluated) if evaluated else set()
@@ -108,9 +109,7 @@ def mean_gap(run: Record) -> float | None:
 
 
 def early_overestimate(run: Record) -> float | None:
-    """The gap in the first quarter of the snapshots beyond a tenth of the critics' budget, which
-    is taken for nothing.
-    """
+    """The mean gap in the first quarter of the snapshots, less a tenth of the critics' budget."""
     lines = [line for line in run.diagnostics if "gap" in line and "cost_budget" in line]
     if not lines:
         return None
@@ -119,8 +118,9 @@ def early_overestimate(run: Record) -> float | None:
 
 
 def fallen(values: np.ndarray) -> float | None:
-    """How far the last quarter lies below half of the largest: above 0 for what tends to 0. Of
-    means, since the largest of single values is large by chance.
+    """Half of the largest quarter's mean minus the last quarter's: above 0 for what tends to 0.
+
+    Means are compared because the largest of single values is large by chance.
     """
     if len(values) < 8:
         return None

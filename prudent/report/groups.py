@@ -83,8 +83,8 @@ def identity(record: Record) -> Identity:
 
 
 def same_settings(one: Record, other: Record, but: Sequence[str] = ()) -> bool:
-    """All of them but these, such as `schedule.steps`. Also across formats: what only the older one
-    stores was never read.
+    """Whether all settings but these are equal. Works across formats: settings that only the older
+    format stores had no effect.
     """
     return not differences(one, other) - set(but)
 
@@ -104,7 +104,7 @@ def differences(one: Record, other: Record) -> set[str]:
 def by_label(records: Sequence[Record], say: Say = note) -> dict[str, list[Record]]:
     """Seeds of the same settings together, in the order given. One task only.
 
-    What is left out or kept apart is said; runs without an evaluation are left out.
+    `say` is told what is left out or kept apart. Runs without an evaluation are left out.
     """
     tasks = sorted({record.run["task"] for record in records})
     if len(tasks) != 1:
@@ -117,8 +117,8 @@ def by_label(records: Sequence[Record], say: Say = note) -> dict[str, list[Recor
 def by_task(records: Sequence[Record], say: Say = note) -> dict[str, dict[str, list[Record]]]:
     """Task -> label -> seeds, algorithms and their settings in a fixed order.
 
-    Where one run clashes with another, the first is kept and that is said. (That formats are mixed
-    is among the page's cautions.)
+    Where one run clashes with another, the first is kept and `say` is told. (Mixed formats are
+    among the page's cautions.)
     """
     tasks: dict[str, list[Record]] = {}
     for record in evaluated(distinct(records, say, clash=say), say):

@@ -1,7 +1,7 @@
 """Which colour and marker stand for which runs: an algorithm has one colour in every figure.
 
 Several settings of one algorithm are shades of its colour, from light to dark. Markers differ too,
-for those who do not see the colours and for black-and-white prints.
+for readers who cannot tell the colours apart and for black-and-white prints.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
