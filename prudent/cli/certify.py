@@ -23,7 +23,7 @@ from prudent.certification.question import (
     needed_at_least,
     of_share,
 )
-from prudent.cli.options import SameEnvironment, Snapshot
+from prudent.cli.options import SameEnvironment, Snapshot, without
 from prudent.files import to_json
 from prudent.settings.checks import Count, CountOrZero, Finite
 
@@ -68,20 +68,8 @@ def certify(options: CertifyOptions) -> None:
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     try:
         with terminated_like_interrupted(), watching(console, options.max_episodes) as watch:
-            found = certifying.certify(
-                options.policy,
-                budget=options.budget,
-                confidence=options.confidence,
-                share=options.share,
-                max_episodes=options.max_episodes,
-                max_cost=options.max_cost,
-                min_cost=options.min_cost,
-                task=options.task,
-                env=options.env,
-                step=options.step,
-                seed=options.seed,
-                watch=watch,
-            )
+            asked = without(options, "policy", "out", "json")
+            found = certifying.certify(options.policy, **asked, watch=watch)
     except SystemExit as stop:  # of somebody's code: no verdict of ours
         raise RuntimeError(f"the environment ended the process (code {stop.code})") from None
     # Whichever of the two cannot be written, the other has the verdict.

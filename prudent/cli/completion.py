@@ -3,14 +3,13 @@
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from pkgutil import resolve_name
 from typing import Annotated, Literal
 
 import tyro
 from tyro.extras import SubcommandApp
 
 from prudent.algorithms import ALGORITHMS
-from prudent.cli.main import COMMANDS
+from prudent.cli.main import COMMANDS, HIDDEN, function_of
 from prudent.cli.options import FLAT, NAMES, nothing, options_of
 from prudent.cli.packages import package_commands
 from prudent.cli.train import Problem, options_at
@@ -27,9 +26,9 @@ def completion(options: CompletionOptions) -> None:
     for name, command in COMMANDS.items():
         if name in ("train", "semi-batch"):
             app.command(algorithms(name), name=name, help=command.summary)
-        elif command.summary:
-            add(app, name, command.summary, resolve_name(command.place))
-    for name, theirs in package_commands(COMMANDS)[0].items():
+        else:
+            add(app, name, command.summary, function_of(name, command))
+    for name, theirs in package_commands(COMMANDS | HIDDEN)[0].items():
         add(app, name, theirs.summary, theirs.run)
     words = ["--tyro-print-completion", options.shell]
     app.cli(prog="prudent", args=words, config=FLAT, registry=NAMES)

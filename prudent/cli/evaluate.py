@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from prudent import api
-from prudent.cli.options import RunFolder, SameEnvironment, Snapshot
+from prudent.cli.options import RunFolder, SameEnvironment, Snapshot, without
 from prudent.files import to_json
 from prudent.settings.checks import Count, CountOrZero
 
@@ -27,14 +27,7 @@ def evaluate(options: EvaluateOptions) -> None:
     from prudent.policies.video import VideoFailed
 
     try:
-        results = api.evaluate(
-            options.run,
-            episodes=options.episodes,
-            step=options.step,
-            seed=options.seed,
-            env=options.env,
-            video=options.video,
-        )
+        results = api.evaluate(options.run, **without(options, "run", "json"))
     except VideoFailed as failure:
         show(failure.results or {}, options.json)
         raise

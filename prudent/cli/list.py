@@ -13,7 +13,7 @@ class ListOptions:
     pass
 
 
-def list_all(options: ListOptions) -> None:
+def list(options: ListOptions) -> None:
     algorithms, tasks = ALGORITHMS.usable(), TASKS.usable()
     print("algorithms")
     for name, source in algorithms.sources.items():

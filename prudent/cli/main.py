@@ -5,6 +5,7 @@ JAX is imported only by what computes; `--help` and `list` stay quick.
 
 import sys
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from pkgutil import resolve_name
 from typing import NamedTuple, NoReturn
@@ -16,57 +17,31 @@ from prudent.cli.packages import find_package_command, package_commands
 
 
 class Command(NamedTuple):
-    place: str  # module:function
-    summary: str = ""  # none: other processes of ours give it
+    summary: str
+    module: str = ""  # of prudent.cli, where it has not the command's name
     failed: int = 1  # the exit code where it cannot do what it was asked
 
 
+# Each is the function of its name in the module of its name.
 COMMANDS = {
-    "train": Command(
-        "prudent.cli.train:train",
-        "train; `prudent train cal --task orbit --help` shows every option",
-    ),
-    "semi-batch": Command(
-        "prudent.cli.train:semi_batch", "deploy a fixed policy, learn from its log, and so on"
-    ),
-    "resume": Command(
-        "prudent.cli.resume:resume", "go on with a run that was stopped, or to more --steps"
-    ),
-    "evaluate": Command(
-        "prudent.cli.evaluate:evaluate", "fresh episodes of a run's policy, and a video"
-    ),
-    "certify": Command(
-        "prudent.cli.certify:certify",
-        "prove that a policy keeps its budget, or that it does not",
-        failed=2,  # 1 says that a limit is refuted
-    ),
-    "export": Command(
-        "prudent.cli.export:export", "a run's policy as one file that acts without JAX"
-    ),
-    "diagnose": Command(
-        "prudent.cli.diagnose:diagnose", "how wrong the cost estimates at a run's snapshots are"
-    ),
-    "experiment": Command(
-        "prudent.cli.experiment:experiment", "the missing runs of one of the paper's figures"
-    ),
-    "sweep": Command(
-        "prudent.cli.sweep:sweep",
-        "a grid of your own: settings with several values are its axes",
-    ),
-    "report": Command(
-        "prudent.cli.report:report", "figures, tables and a page to explore, of all runs in folders"
-    ),
-    "seeds": Command("prudent.cli.seeds:seeds", "what each run in folders did, one by one"),
-    "claims": Command(
-        "prudent.cli.claims:claims", "what runs in folders say of the paper's claims"
-    ),
-    "list": Command("prudent.cli.list:list_all", "algorithms, and tasks with their budgets"),
-    "bench": Command("prudent.cli.bench:bench", "how fast this machine learns"),
-    "completion": Command(
-        "prudent.cli.completion:completion", "a script that completes these words in your shell"
-    ),
-    "run-one": Command("prudent.cli.run_one:run_one"),
+    "train": Command("train; `prudent train cal --task orbit --help` shows every option"),
+    "semi-batch": Command("deploy a fixed policy, learn from its log, and so on", "train"),
+    "resume": Command("go on with a run that was stopped, or to more --steps"),
+    "evaluate": Command("fresh episodes of a run's policy, and a video"),
+    # Whose exit code 1 says that a limit is refuted.
+    "certify": Command("prove that a policy keeps its budget, or that it does not", failed=2),
+    "export": Command("a run's policy as one file that acts without JAX"),
+    "diagnose": Command("how wrong the cost estimates at a run's snapshots are"),
+    "experiment": Command("the missing runs of one of the paper's figures"),
+    "sweep": Command("a grid of your own: settings with several values are its axes"),
+    "report": Command("figures, tables and a page to explore, of all runs in folders"),
+    "seeds": Command("what each run in folders did, one by one"),
+    "claims": Command("what runs in folders say of the paper's claims"),
+    "list": Command("algorithms, and tasks with their budgets"),
+    "bench": Command("how fast this machine learns"),
+    "completion": Command("a script that completes these words in your shell"),
 }
+HIDDEN = {"run-one": Command("the run that a file describes, for the engines of grids")}
 ABOUT = (
     "COMMAND --help says more. `prudent --version` says which version this is; --debug before a "
     "command shows the whole traceback of a failure."
@@ -81,9 +56,9 @@ def main() -> None:
     try:
         if name == "--version":
             print(f"prudent {__version__}")
-        elif name in COMMANDS:
-            failed = COMMANDS[name].failed
-            call(resolve_name(COMMANDS[name].place), f"prudent {name}", others)
+        elif command := (COMMANDS | HIDDEN).get(name):
+            failed = command.failed
+            call(function_of(name, command), f"prudent {name}", others)
         elif theirs := find_package_command(name):
             home = theirs.home
             call(theirs.run, f"prudent {name}", others)
@@ -102,9 +77,17 @@ def main() -> None:
         sys.exit(failed)
 
 
+def function_of(name: str, command: Command) -> Callable[..., object]:
+    function = name.replace("-", "_")
+    found: Callable[..., object] = resolve_name(
+        f"prudent.cli.{command.module or function}:{function}"
+    )
+    return found
+
+
 def show_commands(word: str) -> NoReturn:
-    usable, complaints = package_commands(COMMANDS)
+    usable, complaints = package_commands(COMMANDS | HIDDEN)
     note(*complaints)
-    ours = {name: command.summary for name, command in COMMANDS.items() if command.summary}
+    ours = {name: command.summary for name, command in COMMANDS.items()}
     theirs = {name: f"{command.summary} [{command.package}]" for name, command in usable.items()}
     show_choices("prudent", ABOUT, ours | theirs, [word])

@@ -91,6 +91,11 @@ class Limits:
     """Whether an episode's cost is its discounted sum (default: the task's; else a plain sum)."""
 
 
+def without(options: Any, *names: str) -> dict[str, Any]:
+    """The other options, as keywords."""
+    return {name: value for name, value in vars(options).items() if name not in names}
+
+
 def parse(form: Any, command: str, words: Sequence[str], **how: Any) -> Any:
     return tyro.cli(form, prog=command, args=words, config=FLAT, registry=NAMES, **how)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal, NoReturn
 
 from prudent import api
-from prudent.cli.options import RunFolder, SameEnvironment
+from prudent.cli.options import RunFolder, SameEnvironment, without
 from prudent.settings.checks import Count
 
 
@@ -23,9 +23,8 @@ class ResumeOptions:
 
 
 def resume(options: ResumeOptions) -> None:
-    settings = {name: value for name, value in vars(options).items() if name != "run"}
     try:
-        api.resume(options.run, **settings)
+        api.resume(options.run, **without(options, "run"))
     except KeyboardInterrupt:
         stopped(options.run)
 

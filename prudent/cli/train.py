@@ -18,7 +18,7 @@ from prudent.algorithms.resolve import (
     resolved,
     settings,
 )
-from prudent.cli.options import Limits, TaskName, note, parse, show_choices
+from prudent.cli.options import Limits, TaskName, note, parse, show_choices, without
 from prudent.cli.resume import stopped
 from prudent.settings import registration
 from prudent.tasks import TASKS
@@ -96,15 +96,8 @@ def train_as(command: str, words: list[str]) -> None:
     try:
         api.train(
             algorithm,
-            task=options.task,
-            env=options.env,
-            preset=options.preset,
-            seed=options.seed,
             out=folder,
-            warmup=options.warmup,
-            init_from=options.init_from,
-            log=options.log,
-            quiet=options.quiet,
+            **without(options, "out", "limits", "config", "schedule"),
             **vars(options.limits),
             **values,
         )
