@@ -76,12 +76,12 @@ def measure_idle(home: Path, options: argparse.Namespace) -> None:
     begin: Callable[..., engines.Child] = engines.begin
     end: Callable[..., None] = engines.end
 
-    def watching(standing: engines.Progress, *rest: Any) -> engines.Child:
+    def watching(standing: engines.Standing, *rest: Any) -> engines.Child:
         child = begin(standing, *rest)
         watched.append(Watched(child, standing.job.folder))
         return child
 
-    def noticing(standing: engines.Progress, *rest: Any) -> None:
+    def noticing(standing: engines.Standing, *rest: Any) -> None:
         now = perf_counter()
         one = next(one for one in watched if one.folder == standing.job.folder)
         one.ended = min(one.ended or now, now)  # whoever watches it may have had to wait

@@ -40,13 +40,13 @@ from prudent.policies.policy import Policy, Recorded
 from prudent.runs.checkpoint import (
     Checkpoint,
     Found,
-    RunIdentity,
     fill,
     load_newest,
     named_leaves,
     save_checkpoint,
 )
 from prudent.runs.lock import only_writer
+from prudent.runs.manifest import RunIdentity
 from prudent.settings.checks import fitting
 from prudent.settings.run import Run
 from prudent.settings.schedules import OnPolicySchedule

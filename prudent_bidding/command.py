@@ -25,6 +25,7 @@ usage: prudent bidding COMMAND ...
   simulate     weeks of an advertising market, written as Parquet files
   calibrate    what rule policies do in a world, against the targets it was set to
   run          the semi-batch protocol: incumbent log, weekly updates, deployments, tables
+  report       tables and page of runs, made anew
   compare      runs of one plan in several worlds: tables with intervals, and a figure
   import       somebody's own log, or AuctionNet's, as a data set
   inspect      what a log can tell about its action, and what it would feign
@@ -169,6 +170,12 @@ def run(arguments: list[str]) -> None:
     run_protocol(arguments)
 
 
+def report(arguments: list[str]) -> None:
+    from prudent_bidding.report_command import report as report_runs
+
+    report_runs(arguments)
+
+
 def compare(arguments: list[str]) -> None:
     from prudent_bidding.comparison import main as run_comparison
 
@@ -205,6 +212,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "simulate": simulate,
     "calibrate": calibrate,
     "run": run,
+    "report": report,
     "compare": compare,
     "import": import_log,
     "inspect": inspect,

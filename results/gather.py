@@ -17,10 +17,9 @@ from rich.console import Console
 
 from prudent.backend import usable_cores
 from prudent.experiments.board import board
-from prudent.experiments.command import grid_in
-from prudent.experiments.engines import Job, Progress, run_locally
+from prudent.experiments.engines import Job, Standing, run_locally
 from prudent.experiments.existing import existing_runs, folder_for
-from prudent.experiments.grid import expand, nameless
+from prudent.experiments.grid import expand, grid_in, nameless
 from prudent.experiments.oracle import measure
 from prudent.report.pack import pack
 from prudent.settings.checks import Count, CountOrZero, checked
@@ -28,7 +27,7 @@ from prudent.settings.schedules import OffPolicySchedule
 
 RESULTS = Path(__file__).parent
 GRIDS = ("second_tasks", "gap", "ablations", "update_ratio", "off_policy", "on_policy",
-         "on_policy_long")  # fmt: skip
+         "on_policy_long", "every_task")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class Missing(NamedTuple):
 def missing(grids: Sequence[Path], results: Path, runs: Path) -> list[Missing]:
     """What has no record, by seed. A run that several grids have is made for the first of them."""
     kept, begun = existing_runs(results, complain), existing_runs(runs, complain)
-    found: dict[object, Missing] = {}
+    by_run: dict[object, Missing] = {}
     for path in grids:
         for run, variant in expand(grid_in(path)):
             there = kept.get(nameless(run))
@@ -63,8 +62,8 @@ def missing(grids: Sequence[Path], results: Path, runs: Path) -> list[Missing]:
                 continue
             name = f"{run.task}-{variant}-seed-{run.seed}".replace(" ", "-").replace("=", "-")
             job = Job(run, folder_for(run, runs, begun), variant, name)
-            found.setdefault(nameless(run), Missing(job, results / path.stem / name))
-    return sorted(found.values(), key=lambda each: each.job.run.seed)
+            by_run.setdefault(nameless(run), Missing(job, results / path.stem / name))
+    return sorted(by_run.values(), key=lambda each: each.job.run.seed)
 
 
 def complain(text: str) -> None:
@@ -86,7 +85,7 @@ def gather(wanted: Sequence[Missing], at_once: int, notes: Path) -> bool:
     console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
     with ThreadPoolExecutor(1) as keeper, board(console) as show:
 
-        def keep_finished(standings: Sequence[Progress]) -> None:
+        def keep_finished(standings: Sequence[Standing]) -> None:
             show(standings)
             for standing in standings:
                 folder = standing.job.folder

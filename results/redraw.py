@@ -56,13 +56,13 @@ class Table(NamedTuple):
 
 
 def tables_in(text: str) -> list[Table]:
-    found, title = [], ""
+    tables, title = [], ""
     for part in PARTS.finditer(text):
         if part["table"]:
-            found.append(Table(title, part["table"], part.start()))
+            tables.append(Table(title, part["table"], part.start()))
         else:
             title = part["section"] or part["bold"]
-    return found
+    return tables
 
 
 def with_tables(page: str, tables: Sequence[Table]) -> str:

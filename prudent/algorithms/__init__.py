@@ -7,10 +7,10 @@ from prudent.algorithms.entry import Entry, check_entry
 from prudent.backend import prepare
 from prudent.settings.registration import Home, Registry
 
-OURS = {  # by name, the module of its entry and what it is
+OURS = {  # in the order of lists and figures: by name, the module of its entry and what it is
     "cal": Home("cal:CAL", "conservative augmented Lagrangian SAC (the paper's method)"),
-    "ucb": Home("cal:UCB", "CAL without the quadratic term (UCB-k)"),
     "sac-lag": Home("sac_lag:SAC_LAG", "SAC with one cost critic and a Lagrange multiplier"),
+    "ucb": Home("cal:UCB", "CAL without the quadratic term (UCB-k)"),
     "sac": Home("sac_lag:SAC", "soft actor-critic, cost ignored but estimated"),
     "sac-pid": Home("sac_pid:SAC_PID", "SAC with a PID-controlled cost multiplier"),
     "wcsac": Home("wcsac:WCSAC", "SAC that bounds the mean of the worst outcomes"),

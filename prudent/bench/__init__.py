@@ -1,7 +1,1 @@
-"""How fast this machine learns, against what it could: learners against their roofline, on-policy
-training and environments against the bare simulation.
-"""
-
-from prudent.bench.command import main
-
-__all__ = ["main"]
+"""How fast this machine learns: updates, on-policy epochs, environments, single actions."""

@@ -1,4 +1,4 @@
-"""Off-policy learners: one update against its roofline, and a step's cost besides its updates."""
+"""Off-policy learners: updates per second, and what a step costs besides its updates."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -8,16 +8,12 @@ import numpy as np
 
 from prudent.algorithms import ALGORITHMS
 from prudent.bench.hopper import ACTION, BUDGET, OBSERVATION, hopper_config, hopper_session
-from prudent.bench.products import Product, traced_products
-from prudent.bench.roofline import against_roofline
-from prudent.bench.timing import best_seconds
-from prudent.bench.traffic import moved_bytes
+from prudent.bench.timing import best_in_turns, best_seconds
 from prudent.pieces.types import Spec, row_width
 from prudent.training.learner import compile_for_rows
 from prudent.training.off_policy import draw, learn, take_step
 
 UPDATES = 10  # per call, as many as follow an environment step in CAL's presets
-WATCHED = 12  # updates, among which one in 2, 3, 4 or 6 is counted exactly
 
 
 class Subject(NamedTuple):
@@ -40,30 +36,8 @@ def subject_for(algorithm: str, config: Any, batch: int) -> Subject:
     return Subject(learner.init, update, rows)
 
 
-def needed_products(subject: Subject) -> list[Product]:
-    """Of one update."""
-    state = jax.eval_shape(subject.init)
-    return traced_products(lambda state, rows: subject.update(state, rows, 0), state, one(subject))
-
-
-def needed_bytes(subject: Subject) -> dict[str, int]:
-    """Of one update, on average over those watched."""
-    state, history = subject.init(), []
-    for index in range(WATCHED + 1):
-        # Copies, since an update is free to reuse what it is given.
-        history.append(jax.tree.map(np.array, state))
-        state = subject.update(state, one(subject), index)
-    return moved_bytes(history)
-
-
-def one(subject: Subject) -> np.ndarray:
-    return subject.rows[:1]
-
-
-def measure_update(algorithm: str, batch: int) -> dict[str, Any]:
-    """Updates per second and the roofline."""
-    subject = subject_for(algorithm, hopper_config(algorithm), batch)
-    products, moved = needed_products(subject), needed_bytes(subject)
+def updating(subject: Subject) -> Callable[[], None]:
+    """A call that makes as many updates as the subject has minibatches."""
     state = subject.init()
 
     def call() -> None:
@@ -71,10 +45,19 @@ def measure_update(algorithm: str, batch: int) -> dict[str, Any]:
         state = subject.update(state, subject.rows, 0)
         jax.block_until_ready(state)
 
-    call()
+    call()  # compiles
+    return call
+
+
+def measure_update(algorithm: str, batch: int) -> dict[str, Any]:
+    subject = subject_for(algorithm, hopper_config(algorithm), batch)
+    (seconds,) = best_in_turns([updating(subject)])
     updates = len(subject.rows)
-    found = against_roofline(call, updates, products, moved)
-    return {"batch_size": batch, "updates_per_call": updates, **found}
+    return {
+        "batch_size": batch,
+        "updates_per_call": updates,
+        "updates_per_second": updates / seconds,
+    }
 
 
 def measure_step(algorithm: str) -> dict[str, float]:
@@ -103,11 +86,11 @@ def measure_step(algorithm: str) -> dict[str, float]:
 
         learn_ten()
         outside = best_seconds(steps, 5) / 200 + best_seconds(draw_ten, 20)
-        updating = best_seconds(learn_ten, 20) - best_seconds(draw_ten, 20)
+        learning = best_seconds(learn_ten, 20) - best_seconds(draw_ten, 20)
         environment = best_seconds(bare, 10) / 100
     return {
         "environment_steps_per_second": 1.0 / environment,
         "outside_update_seconds": outside,
-        "ten_updates_seconds": updating,
-        "outside_share": outside / updating,
+        "ten_updates_seconds": learning,
+        "outside_share": outside / learning,
     }

@@ -19,7 +19,7 @@ def best_seconds(action: Callable[[], object], repeats: int) -> float:
 class Piece:
     """An action repeated for about as long as every other piece takes, and its best time so far.
 
-    A busy neighbour then meets the update and its roofline alike; a short piece would find the
+    A busy neighbour then slows all of them alike; a short piece would find the
     quiet moments that a long one cannot.
     """
 

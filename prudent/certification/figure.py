@@ -1,17 +1,13 @@
 """How the interval closed over episodes."""
 
-import io
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from prudent.files import write_atomically
-from prudent.report.figures import literally
 from prudent.report.looks import COLOURS
+from prudent.report.rendering import literally, rendered
 
 COLOUR_OF = {"certified": COLOURS[2], "refuted": COLOURS[1], "undecided": COLOURS[5]}
 
@@ -49,8 +45,6 @@ def draw_certificate(certificate: dict[str, Any], path: Path) -> None:
             axes[0, 1].set_title("share within the budget")
         task = certificate["environment"]["task"]
         figure.suptitle(literally(f"{task}: {certificate['verdict']}"))
-        picture = io.BytesIO()
-        figure.savefig(picture, dpi=110, format="png")
+        write_atomically(path, rendered(figure, ".png", dpi=110))
     finally:
         plt.close(figure)
-    write_atomically(path, picture.getvalue())

@@ -156,7 +156,7 @@ def exported_range(about: Mapping[str, str]) -> tuple[float, float] | None:
 
 def check_spaces_match(policy: ExportedPolicy, environment: AdaptedEnv) -> None:
     """That an environment has the spaces that the policy was made for."""
-    found, known = describe_spaces(environment), policy.spaces
+    actual, known = describe_spaces(environment), policy.spaces
     size = math.prod(known.observation_shape)
     if environment.observation_size != size:
         raise ValueError(
@@ -168,10 +168,10 @@ def check_spaces_match(policy: ExportedPolicy, environment: AdaptedEnv) -> None:
         low, high = (bound.tolist() for bound in known.action_bounds)
         expected |= {"action_low": low, "action_high": high}
     for name, value in expected.items():
-        if found[name] != value:
+        if actual[name] != value:
             raise ValueError(
                 f"{environment.name} is not the policy's environment: {name.replace('_', ' ')} is "
-                f"{found[name]}, the policy's {value}"
+                f"{actual[name]}, the policy's {value}"
             )
 
 

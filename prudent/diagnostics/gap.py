@@ -76,8 +76,8 @@ def oracle_of(episodes: Sequence[Visited], discount: float, cut_is_end: bool) ->
     if cut_is_end:
         episodes = [episode._replace(cut=False) for episode in episodes]
     after = cost_after_cut(episodes, discount)
-    found = [realised(episode, discount, after) for episode in episodes]
-    return Oracle(found, after, starts_of(found, share_in_rate(episodes), discount))
+    costs_ahead = [realised(episode, discount, after) for episode in episodes]
+    return Oracle(costs_ahead, after, starts_of(costs_ahead, share_in_rate(episodes), discount))
 
 
 def share_in_rate(episodes: Sequence[Visited]) -> np.ndarray:
@@ -90,11 +90,11 @@ def share_in_rate(episodes: Sequence[Visited]) -> np.ndarray:
     return shares
 
 
-def starts_of(found: Sequence[Realised], shares: np.ndarray, discount: float) -> np.ndarray:
-    starts = np.array([episode.costs[0] for episode in found])
+def starts_of(episodes: Sequence[Realised], shares: np.ndarray, discount: float) -> np.ndarray:
+    starts = np.array([episode.costs[0] for episode in episodes])
     if discount == 1.0:
         return starts
-    unseen = np.mean([episode.unseen[0] for episode in found])
+    unseen = np.mean([episode.unseen[0] for episode in episodes])
     added: np.ndarray = starts + unseen * shares / (1.0 - discount)
     return added
 
@@ -114,7 +114,7 @@ def describe_oracle(oracle: Oracle) -> dict[str, Any]:
 
 def describe_gap(episodes: Sequence[Visited], oracle: Oracle, estimate: Estimate) -> dict[str, Any]:
     """Gap (A), spread and coverage."""
-    found = estimate(
+    estimates = estimate(
         np.concatenate([episode.observations for episode in episodes]),
         np.concatenate([episode.actions for episode in episodes]),
     )
@@ -122,15 +122,15 @@ def describe_gap(episodes: Sequence[Visited], oracle: Oracle, estimate: Estimate
     unseen = np.concatenate([episode.unseen for episode in oracle.episodes])
     starts = np.cumsum([0, *(len(episode.costs) for episode in episodes[:-1])])
     line = {
-        "estimate": float(np.mean(found.conservative[starts])),
-        **with_interval("gap", found.conservative[starts] - oracle.starts),
-        **with_interval("mean_gap", found.mean[starts] - oracle.starts),
-        "start_spread": float(np.mean(found.spread[starts])),
-        "spread": float(np.mean(found.spread)),
+        "estimate": float(np.mean(estimates.conservative[starts])),
+        **with_interval("gap", estimates.conservative[starts] - oracle.starts),
+        **with_interval("mean_gap", estimates.mean[starts] - oracle.starts),
+        "start_spread": float(np.mean(estimates.spread[starts])),
+        "spread": float(np.mean(estimates.spread)),
     }
     seen = unseen <= LARGEST_UNSEEN
     if seen.any():
-        above = found.conservative[seen] - costs[seen]
+        above = estimates.conservative[seen] - costs[seen]
         line["coverage"] = float(np.mean(above >= 0.0))
         line["visited_gap"] = float(np.mean(above))
         line["coverage_states"] = int(seen.sum())

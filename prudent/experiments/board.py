@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from prudent.experiments.engines import Progress, Show, Stage
+from prudent.experiments.engines import Show, Stage, Standing
 
 ROWS = 30  # of the table; what runs and what failed comes first
 LINES_SECONDS = 60.0  # between two plain lines on what runs
@@ -26,7 +26,7 @@ def duration(seconds: float | None) -> str:
     return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
 
 
-def cells(standing: Progress) -> list[str]:
+def cells(standing: Standing) -> list[str]:
     run, line = standing.job.run, standing.line
     evaluation = line["evaluation"] if line and "evaluation" in line else None
     return [
@@ -41,13 +41,13 @@ def cells(standing: Progress) -> list[str]:
     ]
 
 
-def counted(standings: Sequence[Progress]) -> str:
+def counted(standings: Sequence[Standing]) -> str:
     counts = Counter(standing.stage for standing in standings)
     parts = [f"{counts[stage]} {stage}" for stage in ORDER if counts[stage]]
     return f"{len(standings)} runs: {', '.join(parts)}"
 
 
-def table(standings: Sequence[Progress]) -> Group:
+def table(standings: Sequence[Standing]) -> Group:
     ordered = sorted(standings, key=lambda standing: ORDER.index(standing.stage))
     drawn = Table(box=None, pad_edge=False)
     for title in COLUMNS:
@@ -59,7 +59,7 @@ def table(standings: Sequence[Progress]) -> Group:
     return Group(drawn, Text(counted(standings) + more))
 
 
-def described(standing: Progress) -> str:
+def as_line(standing: Standing) -> str:
     task, name, seed, stage, done, reward, cost, left = cells(standing)
     parts = [f"{stage}: {name} on {task}, seed {seed}"]
     if done and stage != "finished":
@@ -81,13 +81,13 @@ class Plain:
         self._stages: dict[str, Stage] = {}
         self._told = time.monotonic()
 
-    def show(self, standings: Sequence[Progress]) -> None:
+    def show(self, standings: Sequence[Standing]) -> None:
         remind = time.monotonic() - self._told >= LINES_SECONDS
         for standing in standings:
             key, stage = standing.job.key, standing.stage
             changed = self._stages.get(key, "waiting") != stage
             if changed or (remind and stage == "running"):
-                self._console.print(described(standing), markup=False)
+                self._console.print(as_line(standing), markup=False)
             self._stages[key] = stage
         if remind:
             self._told = time.monotonic()

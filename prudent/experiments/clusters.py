@@ -4,6 +4,8 @@ asked for.
 
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
@@ -13,9 +15,9 @@ from typing import Any
 
 from prudent.files import CannotWrite
 
-ANSWER_SECONDS = 5.0  # for a cluster's head to be there at all
+ANSWER_SECONDS = 5.0  # for anything to answer at a cluster's address
+STATUS_SECONDS = 60.0  # for a cluster to tell its status, on a machine that is busy
 OBJECT_STORE = 100 * 2**20  # bytes; nothing but numbers and names passes through it
-SETTINGS = b"\0\0\0\4\0\0\0\0\0"  # an empty frame of HTTP/2, of that type
 
 
 @contextmanager
@@ -52,7 +54,10 @@ def connected(address: str | None, cores: int, log: Path | None = None) -> Itera
 
 
 def check_address(address: str) -> None:
-    """Refuse what nobody answers at, which Ray itself would be waiting for."""
+    """Refuse an address at which no cluster answers: `ray.init` would try again for many minutes.
+
+    `ray status` tells, but gives up as late. What else is wrong with a cluster `ray.init` says.
+    """
     if address in ("local", "auto"):
         return
     host, colon, port = address.rpartition(":")
@@ -63,25 +68,14 @@ def check_address(address: str) -> None:
         )
     hint = "start a cluster with `ray start --head`, or name another --address"
     try:
-        there = speaks_http2(host.strip("[]"), int(port))
+        socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS).close()
+        status = [sys.executable, "-m", "ray.scripts.scripts", "status", "--address", address]
+        subprocess.run(status, capture_output=True, timeout=STATUS_SECONDS)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ValueError(f"nobody answers at {address} ({reason}); {hint}") from None
-    if not there and os.environ.get("RAY_USE_TLS", "0") == "0":
-        raise ValueError(f"what answers at {address} is no Ray cluster's head; {hint}")
-
-
-def speaks_http2(host: str, port: int) -> bool:
-    """As the head of a cluster does: whether settings come back for the settings sent."""
-    with socket.create_connection((host, port), ANSWER_SECONDS) as connection:
-        connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SETTINGS)
-        answer = b""
-        try:
-            while len(answer) < len(SETTINGS) and (more := connection.recv(len(SETTINGS))):
-                answer += more
-        except (TimeoutError, ConnectionError):
-            return False
-    return answer[3:4] == SETTINGS[3:4]  # a frame's type
+        raise ValueError(f"nothing answers at {address} ({reason}); {hint}") from None
+    except subprocess.TimeoutExpired:
+        raise ValueError(f"what answers at {address} is no Ray cluster's head; {hint}") from None
 
 
 @contextmanager

@@ -13,20 +13,21 @@ from prudent.experiments.layout import Layout, Panel, Place
 from prudent.files import write_atomically
 from prudent.report import figures
 from prudent.report.cautions import unfinished
-from prudent.report.groups import UNFELT, differences, distinct, evaluated, in_order, natural
+from prudent.report.groups import (
+    WITHOUT_EFFECT,
+    differences,
+    distinct,
+    evaluated,
+    in_order,
+    natural,
+)
 from prudent.report.looks import COLOURS, MARKERS, Look, looks_of
 from prudent.report.records import GREEDY, Record, diagnostics_curve, training_costs
+from prudent.report.rendering import literally, save
 from prudent.report.stored import Say, note
 from prudent.report.tables import final, final_table, markdown, with_interval
 from prudent.statistics import cost_interval
 
-DRAWN = {
-    "return": figures.draw_return,
-    "cost": figures.draw_cost,
-    "training cost": figures.draw_training_boxes,
-    "gap": figures.draw_gap,
-    "spread": figures.draw_spread,
-}
 BY_QUARTER = ("training cost",)  # and not over steps
 FORMATS = (".png", ".svg")
 SIDE = (3.4, 2.7)  # inches of one panel
@@ -58,7 +59,7 @@ def draw(
     figure = picture(labelled, layout)
     paths = [folder / f"{name}{suffix}" for suffix in FORMATS]
     for path in paths:
-        figures.save(figure, path)
+        save(figure, path)
     table = folder / f"{name}.md"
     write_atomically(table, tables(labelled, layout).encode())
     return [*paths, table]
@@ -82,15 +83,14 @@ def warn(labelled: Mapping[str, Sequence[Groups]], layout: Layout, say: Say) -> 
 def by_task(records: Sequence[Record], layout: Layout) -> dict[str, list[Groups]]:
     """Runs by task, place and label.
 
-    A line is of one setting only: where runs of several would be drawn as one, somebody must say
-    which of them is meant.
+    A line shows runs of one setting. Runs of several settings that would share a line are refused.
     """
-    found: dict[str, dict[Place, Groups]] = {}
+    by_place: dict[str, dict[Place, Groups]] = {}
     for record in records:
         label = layout.label(record.run)
         if label is not None:
             place = layout.place(record.run, layout.panels[0])
-            groups = found.setdefault(record.run["task"], {}).setdefault(place, {})
+            groups = by_place.setdefault(record.run["task"], {}).setdefault(place, {})
             line = groups.setdefault(label, [])
             for other in line:
                 check_seeds_of_one(other, record, label)
@@ -104,7 +104,7 @@ def by_task(records: Sequence[Record], layout: Layout) -> dict[str, list[Groups]
 
     return {
         task: [sorted_groups(places[place]) for place in sorted(places, key=by_column)]
-        for task, places in found.items()
+        for task, places in by_place.items()
     }
 
 
@@ -114,7 +114,7 @@ def by_column(place: Place) -> list[tuple[float, str]]:
 
 def check_seeds_of_one(one: Record, other: Record, label: str) -> None:
     """That both may be of one line."""
-    differing = differences(one, other) - UNFELT
+    differing = differences(one, other) - WITHOUT_EFFECT
     task = other.run["task"]
     if differing:
         names = ", ".join(sorted(name.rpartition(".")[2] for name in differing))
@@ -130,12 +130,12 @@ def check_seeds_of_one(one: Record, other: Record, label: str) -> None:
 
 
 def cells_of(labelled: Mapping[str, Sequence[Groups]], layout: Layout) -> dict[Place, Cell]:
-    found = {}
+    cells = {}
     for groups in (groups for places in labelled.values() for groups in places):
         run = next(iter(groups.values()))[0].run
         for panel in layout.panels:
-            found[layout.place(run, panel)] = Cell(panel, groups)
-    return found
+            cells[layout.place(run, panel)] = Cell(panel, groups)
+    return cells
 
 
 def picture(labelled: Mapping[str, Sequence[Groups]], layout: Layout) -> Any:
@@ -182,13 +182,13 @@ def in_rows(places: Iterable[Place]) -> list[list[Place]]:
 
 
 def draw_cell(axes: Any, place: Place, cell: Cell, looks: figures.Looks) -> None:
-    DRAWN[cell.panel](axes, cell.groups, looks)
+    figures.PANELS[cell.panel](axes, cell.groups, looks)
     run = next(iter(cell.groups.values()))[0].run
     where = [run["task"]] if place.column == run["task"] else [run["task"], place.column]
     where = [part for part in where if part != cell.panel]
     parts = [": ".join(where), axes.get_title()]
     between = ": " if len(": ".join(parts)) <= LINE else "\n"
-    axes.set_title(between.join(map(figures.literally, parts)), fontsize=8)
+    axes.set_title(between.join(map(literally, parts)), fontsize=8)
     axes.tick_params(labelsize=8)
     if cell.panel not in BY_QUARTER:
         axes.locator_params(axis="x", nbins=TICKS)
@@ -196,7 +196,7 @@ def draw_cell(axes: Any, place: Place, cell: Cell, looks: figures.Looks) -> None
 
 
 def add_legend(figure: Any, axes: Iterable[Any]) -> None:
-    """One for all panels, above them. Sampled evaluations are dotted, which is said once."""
+    """One for all panels, above them. One entry says that sampled evaluations are dotted."""
     named: dict[str, Any] = {}
     sampled = False
     for panel in axes:

@@ -49,7 +49,7 @@ class Job(NamedTuple):
 
 
 @dataclass
-class Progress:
+class Standing:
     """How a job stands. `line` is the newest of its progress.jsonl."""
 
     job: Job
@@ -71,7 +71,7 @@ class Progress:
         return rate * (self.job.run.schedule.steps - self.step)
 
 
-Show = Callable[[Sequence[Progress]], None]
+Show = Callable[[Sequence[Standing]], None]
 
 
 def write_job(path: Path, job: Job) -> None:
@@ -123,7 +123,7 @@ def stop_with_parent() -> None:
 
 
 class Ended(NamedTuple):
-    standings: list[Progress]
+    standings: list[Standing]
     interrupted: bool
 
 
@@ -139,9 +139,9 @@ def run_locally(jobs: Sequence[Job], at_once: int, notes: Path, show: Show) -> E
     SIGINT and SIGTERM let the runs save and stop; a second one stops them at once.
     """
     notes.mkdir(parents=True, exist_ok=True)
-    standings = [Progress(job) for job in jobs]
+    standings = [Standing(job) for job in jobs]
     waiting = list(standings)
-    children: list[tuple[Progress, Child]] = []
+    children: list[tuple[Standing, Child]] = []
     cores = usable_cores()
     # Each on a core of its own, if all are used; else others may want those we would choose.
     free: list[int | None] = [*cores] if at_once == len(cores) > 1 else [None] * at_once
@@ -178,8 +178,8 @@ def run_locally(jobs: Sequence[Job], at_once: int, notes: Path, show: Show) -> E
     return Ended(standings, bool(requests))
 
 
-def done_meanwhile(standing: Progress) -> bool:
-    """Whether somebody else has finished the run since it was planned."""
+def done_meanwhile(standing: Standing) -> bool:
+    """Whether another process has finished the run since it was planned."""
     folder = standing.job.folder
     if (folder / "run.json").exists() and is_finished(folder):
         standing.stage, standing.line = "finished", None
@@ -194,7 +194,7 @@ def is_finished(folder: Path) -> bool:
         return False  # its own process will say what is wrong
 
 
-def begin(standing: Progress, notes: Path, core: int | None) -> Child:
+def begin(standing: Standing, notes: Path, core: int | None) -> Child:
     job = standing.job
     description = notes / f"{job.key}.json"
     errors = notes / f"{job.key}.{os.getpid()}.stderr"
@@ -218,31 +218,31 @@ def begin(standing: Progress, notes: Path, core: int | None) -> Child:
     return Child(process, errors, core)
 
 
-def note_beginning(standing: Progress) -> None:
+def note_beginning(standing: Standing) -> None:
     lines = last_lines(standing.job.folder)
     standing.stage, standing.began = "running", time.monotonic()
     standing.first_step = max(0, lines[-1]["step"]) if lines else 0
 
 
-def end(standing: Progress, code: int, errors: Path, notes: Path) -> None:
+def end(standing: Standing, code: int, errors: Path, notes: Path) -> None:
     """Keep what the run's process had to say, if it failed."""
     kept = notes / f"{standing.job.key}.error.txt"
     refresh([standing])
     standing.stage = STAGES.get(code, "failed")
     if standing.stage == "failed":
         kept.unlink(missing_ok=True)
-        with suppress(FileNotFoundError):  # shared storage may be late, or somebody tidied up
+        with suppress(FileNotFoundError):  # shared storage may be late, or the file was removed
             os.replace(errors, kept)
-        said = kept.read_text(errors="replace").strip().splitlines() if kept.exists() else []
+        complaints = kept.read_text(errors="replace").strip().splitlines() if kept.exists() else []
         killed = f"ended by signal {-code}" if code < 0 else f"ended with code {code}"
-        standing.error = f"{said[-1] if said else killed} (all of it: {kept})"
+        standing.error = f"{complaints[-1] if complaints else killed} (all of it: {kept})"
         return
     errors.unlink(missing_ok=True)
     if standing.stage == "finished":
         kept.unlink(missing_ok=True)
 
 
-def refresh(standings: Sequence[Progress]) -> None:
+def refresh(standings: Sequence[Standing]) -> None:
     for standing in standings:
         if standing.stage == "running" or standing.line is None:
             lines = last_lines(standing.job.folder)
@@ -258,17 +258,17 @@ def interrupt(children: Iterator[Child]) -> None:
 @contextmanager
 def stop_requests() -> Iterator[list[int]]:
     """The signals that asked to stop, as they arrive."""
-    found: list[int] = []
+    requests: list[int] = []
     try:
         previous = {
-            number: signal.signal(number, lambda number, frame: found.append(number))
+            number: signal.signal(number, lambda number, frame: requests.append(number))
             for number in (signal.SIGINT, signal.SIGTERM)
         }
-    except ValueError:  # not the main thread: signals are somebody else's
-        yield found
+    except ValueError:  # only the main thread can handle signals
+        yield requests
         return
     try:
-        yield found
+        yield requests
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)

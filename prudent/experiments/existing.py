@@ -36,7 +36,7 @@ def run_folders(root: Path) -> Iterator[Path]:
 
 def existing_runs(root: Path, say: Callable[[str], None]) -> dict[Run, Existing]:
     """By their settings, seed included, the preset's name apart; of several, the furthest."""
-    found: dict[Run, Existing] = {}
+    existing: dict[Run, Existing] = {}
     for folder in run_folders(root):
         try:
             run = read_run(folder).run
@@ -47,9 +47,9 @@ def existing_runs(root: Path, say: Callable[[str], None]) -> dict[Run, Existing]
         if state == "missing":
             continue
         key = nameless(run)
-        if key not in found or step > found[key].step:
-            found[key] = Existing(folder, run, state, step)
-    return found
+        if key not in existing or step > existing[key].step:
+            existing[key] = Existing(folder, run, state, step)
+    return existing
 
 
 class Reached(NamedTuple):
@@ -119,11 +119,11 @@ def parsed(lines: list[bytes]) -> Iterator[dict[str, Any]]:
             continue
 
 
-def folder_for(run: Run, out: Path, found: Mapping[Run, Existing]) -> Path:
+def folder_for(run: Run, out: Path, existing: Mapping[Run, Existing]) -> Path:
     """Where the run stands, or would: under its usual name, unless another run has that. (One that
     was prolonged keeps the name it began with.)
     """
-    there = found.get(nameless(run))
+    there = existing.get(nameless(run))
     if there:
         return there.folder
     folder, number = default_folder(run, out), 1

@@ -10,7 +10,9 @@ GRID = Grid(
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import util
 from itertools import product
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -30,9 +32,6 @@ PRESETS: Mapping[str, tuple[str, ...]] = {
     "head": ("head", "matched", "paper", "default"),
     "million": ("million", "default"),
 }
-
-NAVIGATION = ("point-button1", "point-button2", "car-button1", "car-button2", "point-push1")
-VELOCITY = ("ant-velocity", "halfcheetah-velocity", "hopper-velocity", "humanoid-velocity")
 
 
 class Variant(NamedTuple):
@@ -106,13 +105,13 @@ def expand(grid: Grid, scale: float = 1.0) -> list[Planned]:
             raise ValueError(f"the grid has no {name}")
     variants = [Variant(v) if isinstance(v, str) else v for v in grid.algorithms]
     tasks = [find_problem(Problem(t) if isinstance(t, str) else t) for t in grid.tasks]
-    found: dict[Run, Planned] = {}
+    planned: dict[Run, Planned] = {}
     for task, variant, seed in product(tasks, variants, grid.seeds):
         run = planned_run(grid, task, variant, seed, scale)
-        found.setdefault(nameless(run), Planned(run, named(variant, variants)))
-    if not found:
+        planned.setdefault(nameless(run), Planned(run, named(variant, variants)))
+    if not planned:
         raise ValueError("the grid has no seeds")
-    return list(found.values())
+    return list(planned.values())
 
 
 def nameless(run: Run) -> Run:
@@ -193,3 +192,16 @@ def select(
 
 def name_of(variant: Variant | str) -> str:
     return variant if isinstance(variant, str) else variant.algorithm
+
+
+def grid_in(path: Path) -> Grid:
+    """The user's own file, which the user named: it is run."""
+    spec = util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise ValueError(f"{path} is no Python file")
+    module = util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    grid = getattr(module, "GRID", None)
+    if not isinstance(grid, Grid):
+        raise ValueError(f"{path} has no GRID = Grid(...) (from prudent.experiments.grid)")
+    return grid

@@ -5,8 +5,9 @@ are called. Data only; `drawing` makes pictures of it.
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
-from prudent.experiments.grid import NAVIGATION
+from prudent.algorithms import OURS
 from prudent.report.departures import departures
+from prudent.report.paper import NAVIGATION
 
 Run = Mapping[str, Any]  # the settings of one, as run.json stores them
 Panel = Literal["return", "cost", "training cost", "gap", "spread"]
@@ -47,16 +48,20 @@ def tasks_across(run: Run, panel: Panel) -> Place:
     return Place((family, panel), run["task"])
 
 
-NAMES = {
-    "cal": "CAL", "ucb": "UCB", "sac-lag": "SAC-Lag", "sac-pid": "SAC-PIDLag", "wcsac": "WCSAC",
-    "cvpo": "CVPO", "pdo": "PDO", "rcpo": "RCPO", "ipo": "IPO", "crpo": "CRPO", "cup": "CUP",
-    "ppo": "PPO", "ppo-lag": "PPO-Lag", "cppo-pid": "CPPO-PID", "sac": "SAC",
-}  # fmt: skip
+def ratios_across(run: Run, panel: Panel) -> Place:
+    """A row for each task and panel, a column for each number of updates per step."""
+    ratio = run["schedule"]["updates_per_step"]
+    return Place((run["task"], panel), f"{ratio:g} per step")
+
+
+# Our algorithms are written in capitals, but for these.
+NAMES = {"sac-lag": "SAC-Lag", "sac-pid": "SAC-PIDLag", "ppo-lag": "PPO-Lag"}
 
 
 def name_of(run: Run) -> str:
     """The algorithm as the paper writes it, and k where that tells runs of UCB apart."""
-    name = NAMES.get(run["algorithm"], str(run["algorithm"]))
+    algorithm = str(run["algorithm"])
+    name = NAMES.get(algorithm, algorithm.upper() if algorithm in OURS else algorithm)
     return f"{name}, k = {run['config']['conservatism']:g}" if name == "UCB" else name
 
 

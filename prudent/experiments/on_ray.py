@@ -26,8 +26,8 @@ from prudent.experiments.engines import (
     REFRESH_SECONDS,
     Ended,
     Job,
-    Progress,
     Show,
+    Standing,
     command,
     done_meanwhile,
     end,
@@ -110,7 +110,7 @@ def attend(order: Order) -> int:
 
 
 def lock_is_free(folder: Path) -> bool:
-    """Whether nobody writes the run, now or soon."""
+    """Whether no process holds the run's lock, or gives it up within `LOCK_SECONDS`."""
     until = time.monotonic() + LOCK_SECONDS
     while (folder / "run.json").exists():
         try:
@@ -159,7 +159,7 @@ def run_on_ray(
     """Run all jobs as Ray places them, at most `at_once` at a time. See `run_locally`."""
     notes = Path(os.path.abspath(notes))
     jobs = [job._replace(folder=Path(os.path.abspath(job.folder))) for job in jobs]
-    standings = [Progress(job) for job in jobs]
+    standings = [Standing(job) for job in jobs]
     cores = at_once or len(usable_cores())
     try:
         with (
@@ -180,21 +180,21 @@ class Cluster(NamedTuple):
     notes: Path
     marker: Path
 
-    def submit(self, standing: Progress) -> Any:
+    def submit(self, standing: Standing) -> Any:
         job = standing.job
         write_job(self.notes / f"{job.key}.json", job)
         task = self.ray.remote(num_cpus=1, max_retries=RETRIES)(attend)
         return task.options(name=job.key).remote(order_for(job, self.notes, self.marker))
 
-    def has_begun(self, standing: Progress) -> bool:
+    def has_begun(self, standing: Standing) -> bool:
         return Path(order_for(standing.job, self.notes, self.marker).errors).exists()
 
 
 def attend_all(
-    cluster: Cluster, standings: list[Progress], at_once: int, requests: list[int], show: Show
+    cluster: Cluster, standings: list[Standing], at_once: int, requests: list[int], show: Show
 ) -> None:
     ray, waiting, told, shown_at = cluster.ray, list(standings), 0, -REFRESH_SECONDS
-    under_way: dict[Any, Progress] = {}
+    under_way: dict[Any, Standing] = {}
     while under_way or (waiting and not requests):
         while waiting and len(under_way) < at_once and not requests:
             standing = waiting.pop(0)
@@ -227,7 +227,7 @@ def ended_among(ray: Any, tasks: list[Any]) -> list[Any]:
     return list(ended)
 
 
-def conclude(cluster: Cluster, standing: Progress, task: Any, stopping: bool) -> None:
+def conclude(cluster: Cluster, standing: Standing, task: Any, stopping: bool) -> None:
     """What became of a task that has ended."""
     ray, notes = cluster.ray, cluster.notes
     errors = Path(order_for(standing.job, notes, cluster.marker).errors)
@@ -275,10 +275,10 @@ def check_nodes(ray: Any, marker: Path) -> None:
             task = ray.remote(num_cpus=0, max_retries=0)(look_around)
             here = on(node["NodeID"], soft=False)
             looks.append((node, task.options(scheduling_strategy=here).remote(str(marker))))
-    for node, found in looks:
+    for node, look_task in looks:
         name = node.get("NodeManagerHostname") or node["NodeID"]
         try:
-            looked = Looked(*ray.get(found, timeout=LOOK_SECONDS))
+            looked = Looked(*ray.get(look_task, timeout=LOOK_SECONDS))
         except ray.exceptions.RayTaskError as error:
             raise ValueError(
                 f"node {name} of the Ray cluster cannot run prudent ({last_line(error.cause)}); "

@@ -26,10 +26,10 @@ def work(run: Run, steps: int) -> float:
     return float(steps)
 
 
-def measured_speeds(found: Iterable[Existing]) -> dict[tuple[str, str], float]:
+def measured_speeds(runs: Iterable[Existing]) -> dict[tuple[str, str], float]:
     """Seconds per unit of work by algorithm and task, evaluations apart."""
     totals: dict[tuple[str, str], list[float]] = {}
-    for existing in found:
+    for existing in runs:
         seconds, steps = time_spent(existing.folder)
         if steps > 0 and seconds > 0:
             run = existing.run

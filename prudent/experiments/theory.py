@@ -57,13 +57,13 @@ def expected_bias(learning: Learning, steps: int) -> Array:
     that its minimum is known; C' = (1 - rate) C + rate * discount * (C + min Z) is common to all.
     """
     keep, lowest_of_unit = 1.0 - learning.rate, expected_minimum(learning.actions)
-    variance, common, found = 0.0, 0.0, [0.0]
+    variance, common, biases = 0.0, 0.0, [0.0]
     for _ in range(steps):
         lowest = lowest_of_unit * np.sqrt(variance)
         common = keep * common + learning.rate * learning.discount * (common + lowest)
         variance = keep**2 * variance + (learning.rate * learning.noise) ** 2
-        found.append(common + lowest_of_unit * np.sqrt(variance))
-    return np.array(found)
+        biases.append(common + lowest_of_unit * np.sqrt(variance))
+    return np.array(biases)
 
 
 def bias_in_the_end(learning: Learning) -> float:

@@ -37,7 +37,7 @@ def check_format(path: Path) -> None:
 
 
 def check_target(path: Path) -> None:
-    """That nobody's file is written over but an earlier policy of the same name."""
+    """Refuse to overwrite any file that is not an earlier policy."""
     check_format(path)
     for folder in path.absolute().resolve().parents:
         if (folder / "run.json").exists():
@@ -69,16 +69,15 @@ def content_of(policy: Policy, run: Run) -> Content:
         "horizon": str(run.horizon),
         "cost": run.cost_source,
     }
-    said = run.step_range()
-    if said is not None:
-        about["cost_range"] = " ".join(map(repr, said))
+    step_range = run.step_range()
+    if step_range is not None:
+        about["cost_range"] = " ".join(map(repr, step_range))
     return Content(policy.plain_arrays(), about, policy.recorded.spaces)
 
 
 def checksum_of_policy(policy: Policy, run: Run) -> str:
     """As the files carry it that are exported from this run."""
-    found: str = content_of(policy, run).described()["checksum"]
-    return found
+    return str(content_of(policy, run).metadata()["checksum"])
 
 
 def export_policy(policy: Policy, run: Run, path: Path) -> ExportedPolicy:
@@ -103,7 +102,7 @@ def export_policy(policy: Policy, run: Run, path: Path) -> ExportedPolicy:
 def export_model(policy: Policy, content: Content, path: Path) -> None:
     from prudent.policies.onnx_model import build_model, open_model
 
-    model = build_model(content.arrays, content.described())
+    model = build_model(content.arrays, content.metadata())
     check_agreement(policy, open_model(model).forward)
     write_atomically(path, model)
 
@@ -123,8 +122,8 @@ def check_agreement(policy: Policy, exported: Forward) -> None:
         sizes = np.minimum(sizes, 1.0)  # since they are clipped
     observations = observations.astype(np.float32)
     expected = policy.unit_action(observations)
-    found = (np.asarray(exported(observations)).reshape(TRIALS, -1) - policy.centre) / policy.scale
-    difference = np.abs(expected - found) / np.maximum(sizes, 1.0)[:, None]
+    actual = (np.asarray(exported(observations)).reshape(TRIALS, -1) - policy.centre) / policy.scale
+    difference = np.abs(expected - actual) / np.maximum(sizes, 1.0)[:, None]
     largest = (np.abs(policy.centre) + policy.scale).astype(np.float32)
     if not (difference <= TOLERANCE + np.spacing(largest) / policy.scale).all():
         raise RuntimeError(f"the exported policy acts differently, by up to {difference.max():.2g}")

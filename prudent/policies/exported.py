@@ -8,11 +8,10 @@ adds noise that no observation changes, and, where training brought observations
 they are then clipped, `observation/largest`. Its metadata has one entry, `policy`, in JSON: the
 `activation` between layers, the `head`, which makes an action in [-1, 1] of the first outputs, how
 the policy `explores` (see `EXPLORATIONS`; older files do not say), the `spaces` of the environment
-(see `Spaces`), where the policy comes from, and how its cost was counted.
+(see `prudent.policies.spaces`), where the policy comes from, and how its cost was counted.
 """
 
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +22,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from prudent.files import canonical_json, checksum, status_of, to_json, write_atomically
+from prudent.policies.spaces import Spaces, read_spaces
 
 # As arrays: NumPy then converts nothing, which for one observation is a good part of the time.
 _ZERO, _HALF, _ONE, _FIVE = (np.array(number, np.float32) for number in (0.0, 0.5, 1.0, 5.0))
@@ -61,78 +61,11 @@ EXPLORATIONS = {
 }
 UNSAID = "unsaid"
 
-
 FORMAT = 2  # 1: the checksum left out what is said about the numbers
 
 
 class DamagedPolicy(ValueError):
     """A file that holds no policy, or not all of it."""
-
-
-class Spaces(NamedTuple):
-    """An environment's observations and actions, as its spaces have them."""
-
-    observation_shape: tuple[int, ...]
-    action_shape: tuple[int, ...]
-    action_dtype: str
-    action_bounds: tuple[np.ndarray, np.ndarray] | None  # [act] each, which rounding must not leave
-
-    def flat(self, observation: Any) -> np.ndarray:
-        """One observation or several, stacked, as [..., obs] in float32; each of them in its own
-        shape or flat already.
-        """
-        try:
-            array = np.asarray(observation)
-        except ValueError:  # parts of different sizes
-            array = np.array(None)
-        if array.dtype.kind not in "fiub":
-            raise ValueError(
-                f"an observation is an array of numbers of shape {self.observation_shape}, not a "
-                f"{type(observation).__name__}; gymnasium.spaces.flatten makes one of several parts"
-            )
-        size, rank = math.prod(self.observation_shape), len(self.observation_shape)
-        leading = array.ndim - rank
-        if leading < 0 or array.shape[leading:] != self.observation_shape:
-            leading = array.ndim - 1
-            if array.shape[leading:] != (size,):
-                raise ValueError(
-                    f"the observation has shape {array.shape}, the policy was trained on "
-                    f"{self.observation_shape} (or several of them, stacked)"
-                )
-        with np.errstate(over="ignore"):
-            flat = array.astype(np.float32).reshape(*array.shape[:leading], size)
-        if not np.isfinite(flat).all():
-            where = np.argwhere(~np.isfinite(flat.reshape(array.shape)))[0].tolist()
-            value = array[tuple(where)]
-            index = where[0] if len(where) == 1 else tuple(where)
-            raise ValueError(
-                f"the observation holds {value} at index {index}; "
-                "finite numbers in the range of float32 are needed"
-            )
-        return flat
-
-    def shaped(self, action: np.ndarray) -> np.ndarray:
-        """[..., act] in the environment's units, as its action space has it."""
-        if self.action_bounds is not None:
-            low, high = self.action_bounds
-            action = np.minimum(np.maximum(action, low), high)
-        return action.reshape(*action.shape[:-1], *self.action_shape).astype(self.action_dtype)
-
-
-def read_spaces(
-    fields: Mapping[str, Any] | None, observation_size: int, action_size: int
-) -> Spaces:
-    """From JSON, as `tasks.adapter.describe_spaces` has it. Records of earlier versions have none:
-    flat vectors, and actions in the type that fits every space.
-    """
-    if fields is None:
-        return Spaces((observation_size,), (action_size,), "float32", None)
-    return Spaces(
-        tuple(fields["observation_shape"]),
-        tuple(fields["action_shape"]),
-        fields["action_dtype"],
-        (np.array(fields["action_low"]), np.array(fields["action_high"])),
-    )
 
 
 # Observations [..., obs] in float32, which may be written over, to actions [..., act].
@@ -263,7 +196,7 @@ class ExportedPolicy:
         episode_start: Any = None,
         deterministic: bool = True,
     ) -> tuple[np.ndarray, Any]:
-        """As Stable-Baselines3 calls a policy. The state is none of ours: it is handed back."""
+        """As Stable-Baselines3 calls a policy. The state is not used and handed back."""
         if not deterministic:
             raise ValueError(
                 "an exported policy acts greedily; ask for deterministic=True, or load the run"
@@ -278,7 +211,7 @@ class Content(NamedTuple):
     about: dict[str, str]
     spaces: Mapping[str, Any] | None
 
-    def described(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """All but the arrays, for JSON."""
         # One entry: safetensors keeps no order among several, and equal policies should be equal
         # files.
@@ -292,7 +225,7 @@ def write_exported(
     about: dict[str, str],
     spaces: Mapping[str, Any] | None,
 ) -> None:
-    entry = to_json(Content(arrays, about, spaces).described())
+    entry = to_json(Content(arrays, about, spaces).metadata())
     write_atomically(path, save(arrays, metadata={"policy": entry}))
 
 
@@ -312,7 +245,7 @@ def policy_of(content: Content) -> ExportedPolicy:
         arrays["action/scale"],
         arrays["action/centre"],
     )
-    return ExportedPolicy(act, about, spaces, content.described()["checksum"], exploration)
+    return ExportedPolicy(act, about, spaces, content.metadata()["checksum"], exploration)
 
 
 def load_exported(path: str | Path) -> ExportedPolicy:

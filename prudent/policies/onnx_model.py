@@ -36,31 +36,40 @@ class Model(NamedTuple):
     action_size: int
 
 
-class Graph:
-    """Nodes and constants in the making."""
-
-    def __init__(self) -> None:
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
-
-    def constant(self, name: str, value: Any) -> str:
-        from onnx import numpy_helper
-
-        self.constants.append(numpy_helper.from_array(np.asarray(value, np.float32), name))
-        return name
-
-    def add(self, operation: str, *inputs: str, output: str | None = None) -> str:
-        from onnx import helper
-
-        output = output or f"{operation.lower()}_{len(self.nodes)}"
-        self.nodes.append(helper.make_node(operation, list(inputs), [output]))
-        return output
-
-    def clipped(self, x: str, name: str, largest: float) -> str:
-        low, high = (
-            self.constant(f"{name}/{end}", v) for end, v in (("low", -largest), ("high", largest))
-        )
-        return self.add("Clip", x, low, high)
+# In the text form that `onnx.parser` reads; `layer0`, `layer1`, ... are the outputs of layers.
+SCALING = """
+    centred = Sub (observation, observation_mean)
+    divided = Div (centred, observation_deviation)
+    observation_least = Neg (observation_largest)
+    scaled = Clip (divided, observation_least, observation_largest)
+"""
+ACTIVATIONS = {  # of layer `i`
+    "relu": "activated{i} = Relu (layer{i})",
+    "tanh": "activated{i} = Tanh (layer{i})",
+    "silu": "logistic{i} = Sigmoid (layer{i})  activated{i} = Mul (layer{i}, logistic{i})",
+}
+HEADS = {  # from the last layer `i` to an action in [-1, 1]
+    "clip": """
+    one = Constant <value = float {{1.0}}> ()
+    minus_one = Constant <value = float {{-1.0}}> ()
+    unit = Clip (layer{i}, minus_one, one)
+""",
+    "tanh": "unit = Tanh (layer{i})",
+    "sigmoid": """
+    five = Constant <value = float {{5.0}}> ()
+    minus_five = Constant <value = float {{-5.0}}> ()
+    half = Constant <value = float {{0.5}}> ()
+    clipped = Clip (layer{i}, minus_five, five)
+    halved = Mul (clipped, half)
+    unit = Tanh (halved)
+""",  # 2 sigmoid(x) - 1
+}
+ACTION = """
+    multiplied = Mul (unit, action_scale)
+    moved = Add (multiplied, action_centre)
+    raised = Max (moved, action_low)
+    action = Min (raised, action_high)
+"""
 
 
 def check_packages() -> None:
@@ -76,25 +85,21 @@ def check_packages() -> None:
 def build_model(arrays: Mapping[str, np.ndarray], description: Mapping[str, Any]) -> bytes:
     """The file's content, of what an exported policy is made of."""
     check_packages()
-    from onnx import TensorProto, checker, helper
+    from onnx import checker, helper, numpy_helper, parser
 
     inputs, outputs = len(arrays["layers/0/weight"]), len(arrays["action/scale"])
-    graph = Graph()
-    x = network(graph, arrays, description["activation"])
-    unit_action = head(graph, x, description["head"])
     low, high = action_bounds(arrays, description["spaces"])
-    x = graph.add("Mul", unit_action, graph.constant("action/scale", arrays["action/scale"]))
-    x = graph.add("Add", x, graph.constant("action/centre", arrays["action/centre"]))
-    x = graph.add("Max", x, graph.constant("action/low", low))
-    graph.add("Min", x, graph.constant("action/high", high), output="action")
+    graph = parser.parse_graph(
+        f"policy (float[batch, {inputs}] observation) => (float[batch, {outputs}] action) "
+        f"{{{operations(arrays, description['activation'], description['head'])}}}"
+    )
+    constants = {**constants_of(arrays), "action_low": low, "action_high": high}
+    graph.initializer.extend(
+        numpy_helper.from_array(np.asarray(array, np.float32), name)
+        for name, array in constants.items()
+    )
     model = helper.make_model(
-        helper.make_graph(
-            graph.nodes,
-            "policy",
-            [helper.make_tensor_value_info("observation", TensorProto.FLOAT, ["batch", inputs])],
-            [helper.make_tensor_value_info("action", TensorProto.FLOAT, ["batch", outputs])],
-            graph.constants,
-        ),
+        graph,
         opset_imports=[helper.make_opsetid("", OPSET)],
         ir_version=IR_VERSION,
         producer_name="prudent",
@@ -115,45 +120,28 @@ def build_model(arrays: Mapping[str, np.ndarray], description: Mapping[str, Any]
     return body + MARK + checksum(body).encode()
 
 
-def network(graph: Graph, arrays: Mapping[str, np.ndarray], activation: str) -> str:
-    """From observations to what the head makes an action of."""
-    x = "observation"
-    if "observation/mean" in arrays:
-        mean, deviation = (
-            graph.constant(name, arrays[name])
-            for name in ("observation/mean", "observation/deviation")
-        )
-        x = graph.add("Div", graph.add("Sub", x, mean), deviation)
-        x = graph.clipped(x, "observation", float(arrays["observation/largest"]))
-    count = sum(name.endswith("/weight") for name in arrays)
-    size = len(arrays["action/scale"])
-    for index in range(count):
-        weight, bias = arrays[f"layers/{index}/weight"], arrays[f"layers/{index}/bias"]
-        if index == count - 1:  # further outputs say how to explore
-            weight, bias = weight[:, :size], bias[:size]
-        names = [
-            graph.constant(f"layers/{index}/{name}", array)
-            for name, array in (("weight", weight), ("bias", bias))
-        ]
-        x = graph.add("Gemm", x, *names)
-        if index < count - 1:
-            x = activated(graph, x, activation)
-    return x
+def operations(arrays: Mapping[str, np.ndarray], activation: str, head: str) -> str:
+    """What the model does, from `observation` to `action`."""
+    scaled, last = "observation/mean" in arrays, last_layer(arrays)
+    text, x = (SCALING, "scaled") if scaled else ("", "observation")
+    for i in range(last + 1):
+        text += f"\n    layer{i} = Gemm ({x}, layers_{i}_weight, layers_{i}_bias)\n    "
+        text += (ACTIVATIONS[activation] if i < last else HEADS[head]).format(i=i)
+        x = f"activated{i}"
+    return text + ACTION
 
 
-def activated(graph: Graph, x: str, activation: str) -> str:
-    if activation == "silu":
-        return graph.add("Mul", x, graph.add("Sigmoid", x))
-    return graph.add({"relu": "Relu", "tanh": "Tanh"}[activation], x)
+def last_layer(arrays: Mapping[str, np.ndarray]) -> int:
+    return sum(name.endswith("/weight") for name in arrays) - 1
 
 
-def head(graph: Graph, x: str, name: str) -> str:
-    """An action in [-1, 1]."""
-    if name == "clip":
-        return graph.clipped(x, "head", 1.0)
-    if name == "sigmoid":  # 2 sigmoid(x) - 1
-        x = graph.add("Mul", graph.clipped(x, "head", 5.0), graph.constant("head/half", 0.5))
-    return graph.add("Tanh", x)
+def constants_of(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The numbers that act greedily, by the names that the operations use."""
+    constants = {n.replace("/", "_"): x for n, x in arrays.items() if n != "action/log_std"}
+    size, last = len(arrays["action/scale"]), last_layer(arrays)
+    for part in ("weight", "bias"):  # further outputs say how to explore
+        constants[f"layers_{last}_{part}"] = arrays[f"layers/{last}/{part}"][..., :size]
+    return constants
 
 
 def action_bounds(

@@ -13,10 +13,10 @@ from prudent.policies.exported import (
     HEADS,
     make_actor,
     plain_forward,
-    read_spaces,
     rescaled,
     unit_actor,
 )
+from prudent.policies.spaces import read_spaces
 from prudent.runs.checkpoint import fill, load_newest
 from prudent.runs.folder import RunFolder
 from prudent.runs.snapshot import read_snapshot
@@ -42,7 +42,7 @@ class Recorded(NamedTuple):
     """What a run's folder says of its environment, so that loading needs none."""
 
     spec: Spec  # what the algorithm knew of it
-    spaces: dict[str, Any] | None  # see `prudent.policies.exported.Spaces`
+    spaces: dict[str, Any] | None  # see `prudent.policies.spaces`
 
 
 class Policy:
@@ -98,7 +98,7 @@ class Policy:
         episode_start: Any = None,
         deterministic: bool = True,
     ) -> tuple[np.ndarray, Any]:
-        """As Stable-Baselines3 calls a policy. The state is none of ours: it is handed back."""
+        """As Stable-Baselines3 calls a policy. The state is not used and handed back."""
         if deterministic:
             return self(observation), state
         return self.sample(observation, int(self._seeds.integers(2**31))), state
@@ -202,11 +202,11 @@ def evaluate_policy(
         results = {
             "step": policy.step,
             "budget": run.budget,
-            "evaluation": described(greedy, run, task),
+            "evaluation": summary_of(greedy, run, task),
         }
         if task.deterministic_reset:
             sampled = play(policy.unit_sample, episodes)
-            results["sampled_evaluation"] = described(sampled, run, task)
+            results["sampled_evaluation"] = summary_of(sampled, run, task)
         if task.shared or len(environments) < min(TOGETHER, episodes):
             results["environments"] = 1  # which ran all episodes, one after the other
     finally:
@@ -215,7 +215,7 @@ def evaluate_policy(
     return results
 
 
-def described(episodes: Episodes, run: Run, task: Task) -> dict[str, Any]:
+def summary_of(episodes: Episodes, run: Run, task: Task) -> dict[str, Any]:
     least, _ = step_range(task)
     can_be_negative = least < 0.0 or run.budget < 0.0
     return {

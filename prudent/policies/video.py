@@ -141,8 +141,8 @@ def write_mp4(path: Path, frames: list[np.ndarray], fps: int) -> None:
     raw = b"".join(np.ascontiguousarray(frame[:height, :width]).tobytes() for frame in frames)
     done = subprocess.run(command, input=raw, capture_output=True)
     if done.returncode:
-        said = " ".join(done.stderr.decode(errors="replace").split())
-        raise RuntimeError(f"the encoder failed ({said or f'code {done.returncode}'})")
+        complaint = " ".join(done.stderr.decode(errors="replace").split())
+        raise RuntimeError(f"the encoder failed ({complaint or f'code {done.returncode}'})")
 
 
 def write_gif(path: Path, frames: list[np.ndarray], fps: int) -> None:

@@ -22,8 +22,8 @@ class Caution(NamedTuple):
 
 
 def cautions(tasks: Mapping[str, Groups], remarks: Sequence[str] = ()) -> list[Caution]:
-    """Of all tasks, the gravest first; `remarks` is what was said while reading and grouping."""
-    found = [
+    """Of all tasks, the gravest first; `remarks` come from reading and grouping."""
+    unordered = [
         *(Caution(FOLDERS, "", remark) for remark in remarks),
         *layouts(list(tasks)),
         *(
@@ -34,7 +34,7 @@ def cautions(tasks: Mapping[str, Groups], remarks: Sequence[str] = ()) -> list[C
         ),
     ]
     order = [FOLDERS, PROBLEMS, LAYOUTS, FORMATS, UNFINISHED, LENGTHS, SEEDS]
-    return sorted(found, key=lambda caution: order.index(caution.kind))
+    return sorted(unordered, key=lambda caution: order.index(caution.kind))
 
 
 def problems(groups: Groups) -> Iterator[str]:
@@ -50,10 +50,11 @@ def problems(groups: Groups) -> Iterator[str]:
 
 
 def formats(groups: Groups) -> Iterator[str]:
-    found = sorted({record.format for records in groups.values() for record in records})
-    if len(found) > 1:
+    versions = sorted({record.format for records in groups.values() for record in records})
+    if len(versions) > 1:
+        told = " and ".join(map(str, versions))
         yield (
-            f"records of formats {' and '.join(map(str, found))}, which store different settings: "
+            f"records of formats {told}, which store different settings: "
             "runs are never pooled across formats"
         )
 
@@ -95,15 +96,15 @@ def seeds(groups: Groups) -> Iterator[str]:
 
 
 def layouts(tasks: Sequence[str]) -> Iterator[Caution]:
-    """The same navigation task in several layouts looks like one task, and is not."""
+    """A navigation task in several layouts is several tasks, although their names are alike."""
     by_base: dict[str, list[str]] = {}
     for task in tasks:
         base, _, layout = task.rpartition("-")
         known = layout in LAYOUT_NAMES
         by_base.setdefault(base if known else task, []).append(layout if known else "fixed")
-    for base, found in by_base.items():
-        if len(found) > 1:
-            text = f"{base} is here with layouts {', '.join(found)}: different tasks, kept apart"
+    for base, names in by_base.items():
+        if len(names) > 1:
+            text = f"{base} is here with layouts {', '.join(names)}: different tasks, kept apart"
             yield Caution(LAYOUTS, "", text)
 
 

@@ -81,8 +81,8 @@ def evaluations(groups: Groups, name: str) -> list[Json]:
 
 def measured(groups: Groups, find: Callable[[Sequence[Record]], Curve]) -> list[Json]:
     """What only some runs have; all zero is what a run without it writes."""
-    found = ((index, find(records)) for index, records in enumerate(groups.values()))
-    return [of_seeds(index, curve) for index, curve in found if curve.values.any()]
+    curves = ((index, find(records)) for index, records in enumerate(groups.values()))
+    return [of_seeds(index, curve) for index, curve in curves if curve.values.any()]
 
 
 def gap(records: Sequence[Record]) -> Curve:
@@ -101,16 +101,16 @@ def multiplier(records: Sequence[Record]) -> Curve:
     return training_curve(records, "multiplier")
 
 
-def of_seeds(group: int, found: Curve, sampled: bool = False) -> Json:
-    mean, deviation = mean_and_deviation(found.values)
+def of_seeds(group: int, curve: Curve, sampled: bool = False) -> Json:
+    mean, deviation = mean_and_deviation(curve.values)
     line = {
         "group": group,
         "sampled": sampled,
-        "steps": found.steps.tolist(),
+        "steps": curve.steps.tolist(),
         "mean": rounded(mean),
-        "seeds": [rounded(values) for values in found.values] if len(found.values) > 1 else [],
+        "seeds": [rounded(values) for values in curve.values] if len(curve.values) > 1 else [],
     }
-    if deviation is not None and len(found.values) >= FEWEST_SEEDS:
+    if deviation is not None and len(curve.values) >= FEWEST_SEEDS:
         line |= {"low": rounded(mean - deviation), "high": rounded(mean + deviation)}
     return line
 
@@ -130,10 +130,10 @@ def boxes(group: int, records: Sequence[Record]) -> Json:
 
 
 def box(costs: Sequence[float]) -> Json:
-    (found,) = boxplot_stats(np.asarray(costs, float), whis=1.5)
-    beyond = np.sort(found["fliers"])
+    (statistics,) = boxplot_stats(np.asarray(costs, float), whis=1.5)
+    beyond = np.sort(statistics["fliers"])
     chosen = np.linspace(0, len(beyond) - 1, min(len(beyond), MOST_BEYOND)).round().astype(int)
-    ends = {name: found[name] for name in ("whislo", "q1", "med", "q3", "whishi")}
+    ends = {name: statistics[name] for name in ("whislo", "q1", "med", "q3", "whishi")}
     return {
         **{name: float(f"{value:.5g}") for name, value in ends.items()},
         "episodes": len(costs),

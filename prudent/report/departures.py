@@ -10,9 +10,9 @@ from typing import Any
 
 from prudent.algorithms import ALGORITHMS
 from prudent.algorithms.resolve import settings
+from prudent.report.paper import VARIED
+from prudent.settings.checks import unstored
 from prudent.tasks import TASKS
-
-VARIED = ("conservatism", "convexity", "cost_critics", "updates_per_step")
 
 
 @cache
@@ -30,8 +30,20 @@ def changed(run: Mapping[str, Any]) -> set[str]:
     changed.
     """
     usual = usual_values(run["algorithm"], run["task"], run["preset"])
-    found = {**run.get("config", {}), **run.get("schedule", {})}
-    return {name for name in found if name in usual and found[name] != as_stored(usual[name])}
+    own = {**run.get("config", {}), **run.get("schedule", {})}
+    return {name for name in own if name in usual and own[name] != as_stored(usual[name])}
+
+
+@cache
+def unstored_values(algorithm: str) -> Mapping[str, Any]:
+    """Of settings that records do not hold at their default (see `prudent.settings.checks`): their
+    defaults; nothing where this version has no such algorithm.
+    """
+    entry = ALGORITHMS.get(algorithm)
+    if entry is None:
+        return {}
+    default = entry.config()
+    return {name: getattr(default, name) for name in unstored(default)}
 
 
 def as_stored(value: Any) -> Any:

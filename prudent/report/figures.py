@@ -15,22 +15,17 @@ Curves: thick is the mean over seeds. Of fewer than five seeds each is drawn, th
 few would mean nothing. From five on a shade shows one standard deviation, as in the paper.
 """
 
-import io
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter
 
-from prudent.files import write_atomically
 from prudent.report.groups import shown
 from prudent.report.looks import COLOURS, Look
 from prudent.report.records import (
@@ -44,7 +39,7 @@ from prudent.report.records import (
     training_costs_by_quarter,
     training_curve,
 )
-from prudent.report.stored import printable
+from prudent.report.rendering import literally, save
 from prudent.statistics import FEWEST_SEEDS, mean_and_deviation
 
 Groups = Mapping[str, Sequence[Record]]
@@ -71,11 +66,6 @@ class Drawn(NamedTuple):
     look: Look
     label: str
     records: Sequence[Record]
-
-
-def literally(text: str) -> str:
-    """Text that matplotlib shows as it is: a `$` begins no formula."""
-    return printable(text).replace("$", r"\$")
 
 
 def coloured(groups: Groups, looks: Looks | None = None) -> Iterator[Drawn]:
@@ -125,11 +115,20 @@ def draw_spread(axes: Any, groups: Groups, looks: Looks | None = None) -> None:
     A single critic has none and is not drawn.
     """
     for group in coloured(groups, looks):
-        found = training_curve(group.records, "ensemble_spread")
-        if found.values.any():
-            draw_seeds(axes, found, group.look, group.label)
+        spread = training_curve(group.records, "ensemble_spread")
+        if spread.values.any():
+            draw_seeds(axes, spread, group.look, group.label)
     axes.set_xlabel(STEPS)
     axes.set_title("spread of the cost critics")
+
+
+PANELS: dict[str, Panel] = {  # by what it shows
+    "return": draw_return,
+    "cost": draw_cost,
+    "training cost": draw_training_boxes,
+    "gap": draw_gap,
+    "spread": draw_spread,
+}
 
 
 def draw_curve(axes: Any, groups: Groups, name: str, looks: Looks | None = None) -> None:
@@ -141,19 +140,19 @@ def draw_curve(axes: Any, groups: Groups, name: str, looks: Looks | None = None)
     axes.set_xlabel(STEPS)
 
 
-def draw_seeds(axes: Any, found: Curve, look: Look, label: str, line: str = "-") -> None:
+def draw_seeds(axes: Any, curve: Curve, look: Look, label: str, line: str = "-") -> None:
     """Mean over seeds as a line, and behind it the seeds themselves or, of enough, a shade."""
-    if not len(found.steps):
+    if not len(curve.steps):
         return
-    mean, deviation = mean_and_deviation(found.values)
-    if deviation is not None and len(found.values) >= FEWEST_SEEDS:
+    mean, deviation = mean_and_deviation(curve.values)
+    if deviation is not None and len(curve.values) >= FEWEST_SEEDS:
         low, high = mean - deviation, mean + deviation
-        axes.fill_between(found.steps, low, high, color=look.colour, alpha=0.15, linewidth=0)
+        axes.fill_between(curve.steps, low, high, color=look.colour, alpha=0.15, linewidth=0)
     else:
-        axes.plot(found.steps, found.values.T, line, color=look.colour, alpha=0.3, linewidth=0.8)
+        axes.plot(curve.steps, curve.values.T, line, color=look.colour, alpha=0.3, linewidth=0.8)
     marks = {"marker": look.marker, "markersize": 4, "markevery": max(1, len(mean) // MARKED)}
     axes.plot(
-        *(found.steps, mean, line),
+        *(curve.steps, mean, line),
         color=look.colour,
         label=literally(label),
         linewidth=1.8,
@@ -248,8 +247,8 @@ def has_gap(groups: Groups) -> bool:
 
 
 def has_spread(groups: Groups) -> bool:
-    found = (training_curve(records, "ensemble_spread") for records in groups.values())
-    return any(spread.values.any() for spread in found)
+    spreads = (training_curve(records, "ensemble_spread") for records in groups.values())
+    return any(spread.values.any() for spread in spreads)
 
 
 def task_figure(groups: Groups, looks: Looks, log_steps: bool = False) -> Any:
@@ -341,23 +340,3 @@ def in_words(groups: Groups) -> str:
         parts.append("Dotted: episodes with sampled actions.")
     parts.append("Boxes: quartiles, whiskers within 1.5 box lengths, seeds pooled.")
     return " ".join(parts)
-
-
-def save(figure: Any, path: Path, dpi: int = 110) -> None:
-    """In the format of the name's ending, and gone from memory. Equal figures give equal bytes."""
-    write_atomically(path, rendered(figure, path.suffix, dpi))
-    plt.close(figure)
-
-
-def rendered(figure: Any, suffix: str, dpi: int, packing: int = 6) -> bytes:
-    """`packing`: how hard PNG is compressed, 0 to 9."""
-    content = io.BytesIO()
-    options: dict[str, Any] = {}
-    if suffix == ".svg":  # which would otherwise hold today's date and random names
-        options = {"metadata": {"Date": None}}
-    elif suffix == ".png":
-        options = {"pil_kwargs": {"compress_level": packing}}
-    with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": "prudent"}):
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in a script it lacks
-        figure.savefig(content, dpi=dpi, format=suffix.removeprefix(".") or None, **options)
-    return content.getvalue()

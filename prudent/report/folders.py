@@ -1,4 +1,4 @@
-"""The runs below some folders, as records; what cannot be read is said, and the rest is shown."""
+"""The runs below some folders, as records; what cannot be read is reported and left out."""
 
 import os
 from collections.abc import Iterable

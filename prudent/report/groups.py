@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from prudent.report.departures import departures, usual_values
+from prudent.algorithms import OURS
+from prudent.report.departures import departures, unstored_values, usual_values
 from prudent.report.records import Record
 from prudent.report.stored import Entry, Say, note
 
@@ -25,27 +26,12 @@ ADDED_TO_FORMAT_1: Mapping[str, str] = {
 }
 # Format 2 stores these always, and a run of format 1 was made as if with these values.
 ADDED_TO_FORMAT_2: Mapping[str, str] = {"cost_source": 'info["cost"]', "init_from": "none"}
-# Format 2 stores these only where they are used; see `prudent.settings.checks.LATER`.
-UNSTORED: Mapping[str, str] = {
-    "config.dual_states": "replay",
-    "config.recent_steps": "2000",
-    "config.calibration": "none",
-    "config.calibration_episodes": "10",
-    "config.calibration_limit": "10",
-    "config.cost_bounds": "none",
-}
 # Intervals that change nothing of what is learned; such runs are compared at the steps of all.
-UNFELT = {f"schedule.{name}_every" for name in ("evaluate", "checkpoint", "snapshot")}
+WITHOUT_EFFECT = {f"schedule.{name}_every" for name in ("evaluate", "checkpoint", "snapshot")}
 # Where these differ, runs do not solve the same problem, so that every label must say it.
 PROBLEM = ("budget", "discounted", "horizon")
 # What follows from `cost_bounds`, which says it already.
 IMPLIED = ("least_cost", "largest_cost")
-
-
-KNOWN = (
-    "cal", "sac-lag", "ucb", "sac", "sac-pid", "wcsac", "cvpo",
-    "pdo", "rcpo", "ipo", "crpo", "cup", "ppo-lag", "cppo-pid", "ppo",
-)  # fmt: skip
 
 
 class Group(NamedTuple):
@@ -71,21 +57,21 @@ def shown(value: Any) -> str:
 
 def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     """{"config": {"damping": 0.1}} as {"config.damping": "0.1"}."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name, value in settings.items():
         if isinstance(value, dict):
-            found |= flat(value, f"{prefix}{name}.")
+            names |= flat(value, f"{prefix}{name}.")
         else:
-            found[prefix + name] = shown(value)
-    return found
+            names[prefix + name] = shown(value)
+    return names
 
 
 def settings_of(record: Record) -> dict[str, str]:
-    found = flat(record.run)
-    del found["seed"], found["preset"]
+    names = flat(record.run)
+    del names["seed"], names["preset"]
     if record.format == 1:
-        found |= {name: value for name, value in ADDED_TO_FORMAT_1.items() if name not in found}
-    return found
+        names |= {name: value for name, value in ADDED_TO_FORMAT_1.items() if name not in names}
+    return names
 
 
 Identity = tuple[int, frozenset[tuple[str, str]]]
@@ -97,8 +83,8 @@ def identity(record: Record) -> Identity:
 
 
 def same_settings(one: Record, other: Record, but: Sequence[str] = ()) -> bool:
-    """All of them but these, such as `schedule.steps`. Also across formats: what only the older one
-    stores was never read.
+    """Whether all settings but these are equal. Works across formats: settings that only the older
+    format stores had no effect.
     """
     return not differences(one, other) - set(but)
 
@@ -118,26 +104,26 @@ def differences(one: Record, other: Record) -> set[str]:
 def by_label(records: Sequence[Record], say: Say = note) -> dict[str, list[Record]]:
     """Seeds of the same settings together, in the order given. One task only.
 
-    What is left out or kept apart is said; runs without an evaluation are left out.
+    `say` is told what is left out or kept apart. Runs without an evaluation are left out.
     """
     tasks = sorted({record.run["task"] for record in records})
     if len(tasks) != 1:
         raise ValueError(f"one task at a time; these runs are of {', '.join(tasks) or 'none'}")
-    found = grouped(evaluated(distinct(records, say), say))
-    tell_formats(found, say)
-    return labelled(found)
+    groups = grouped(evaluated(distinct(records, say), say))
+    tell_formats(groups, say)
+    return labelled(groups)
 
 
 def by_task(records: Sequence[Record], say: Say = note) -> dict[str, dict[str, list[Record]]]:
     """Task -> label -> seeds, algorithms and their settings in a fixed order.
 
-    Where one run clashes with another, the first is kept and that is said. (That formats are mixed
-    is among the page's cautions.)
+    Where one run clashes with another, the first is kept and `say` is told. (Mixed formats are
+    among the page's cautions.)
     """
     tasks: dict[str, list[Record]] = {}
     for record in evaluated(distinct(records, say, clash=say), say):
         tasks.setdefault(record.run["task"], []).append(record)
-    return {task: in_order(labelled(grouped(found))) for task, found in sorted(tasks.items())}
+    return {task: in_order(labelled(grouped(own))) for task, own in sorted(tasks.items())}
 
 
 def algorithms_of(tasks: Mapping[str, Mapping[str, Sequence[Record]]]) -> set[str]:
@@ -148,13 +134,14 @@ def grouped(records: Sequence[Record]) -> list[Group]:
     together: dict[Identity, list[Record]] = {}
     for record in records:
         together.setdefault(identity(record), []).append(record)
-    return [Group(found[0].format, settings_of(found[0]), found) for found in together.values()]
+    seeds = together.values()
+    return [Group(own[0].format, settings_of(own[0]), own) for own in seeds]
 
 
 def labelled(groups: Sequence[Group]) -> dict[str, list[Record]]:
-    found = {label(group, groups): group.records for group in groups}
-    assert len(found) == len(groups), "two groups of runs have one label"
-    return found
+    by_name = {label(group, groups): group.records for group in groups}
+    assert len(by_name) == len(groups), "two groups of runs have one label"
+    return by_name
 
 
 def natural(text: str) -> list[tuple[float, str]]:
@@ -168,11 +155,11 @@ def in_order(groups: Mapping[str, list[Record]]) -> dict[str, list[Record]]:
     10; seeds ascending.
     """
     settings = {label: settings_of(records[0]) for label, records in groups.items()}
-    names = differing(list(settings.values()))
+    names, known = differing(list(settings.values())), list(OURS)
 
     def place(label: str) -> tuple[int, list[list[tuple[float, str]]]]:
         run = groups[label][0].run
-        rank = KNOWN.index(run["algorithm"]) if run["algorithm"] in KNOWN else len(KNOWN)
+        rank = known.index(run["algorithm"]) if run["algorithm"] in known else len(known)
         values = [setting(settings[label], name) or "" for name in names]
         return rank, [natural(word) for word in (run["algorithm"], run["preset"], *values)]
 
@@ -217,13 +204,13 @@ def results(record: Record) -> tuple[list[Entry], list[Entry]]:
 
 
 def evaluated(records: Sequence[Record], say: Say) -> list[Record]:
-    found = [record for record in records if record.progress]
-    if not found:
+    kept = [record for record in records if record.progress]
+    if not kept:
         raise ValueError(f"no evaluation yet in {', '.join(str(r.folder) for r in records)}")
     for record in records:
         if not record.progress:
             say(f"{record.folder}: no evaluation yet; left out")
-    return found
+    return kept
 
 
 def tell_formats(groups: Sequence[Group], say: Say) -> None:
@@ -239,9 +226,9 @@ def tell_formats(groups: Sequence[Group], say: Say) -> None:
 def differing(settings: Sequence[Mapping[str, str]]) -> list[str]:
     """Names of those that are not the same in all of these."""
     names = dict.fromkeys(name for each in settings for name in each)
-    found = [name for name in names if len({each.get(name) for each in settings}) > 1]
-    implied = IMPLIED if "config.cost_bounds" in found else ()
-    return [name for name in found if name not in implied]
+    different = [name for name in names if len({each.get(name) for each in settings}) > 1]
+    implied = IMPLIED if "config.cost_bounds" in different else ()
+    return [name for name in different if name not in implied]
 
 
 def label(group: Group, groups: Sequence[Group]) -> str:
@@ -262,13 +249,13 @@ def label(group: Group, groups: Sequence[Group]) -> str:
     ]
     varied = [name for name in group.settings if last_part(name) in departures(run)]
     names = list(dict.fromkeys([*own, *varied, *problem]))
-    details = [described(group.settings, name) for name in names]
+    details = [setting_in_words(group.settings, name) for name in names]
     if len(comparable) < len(namesakes):
         details.append(f"format {group.format}")
     return ", ".join([group.name.removesuffix(")"), *details]) + ")"
 
 
-def described(settings: Mapping[str, str], name: str) -> str:
+def setting_in_words(settings: Mapping[str, str], name: str) -> str:
     last = last_part(name)
     namesakes = [other for other in settings if last_part(other) == last]
     short = last if len(namesakes) < 2 else name
@@ -281,4 +268,8 @@ def last_part(name: str) -> str:
 
 
 def setting(settings: Mapping[str, str], name: str) -> str | None:
-    return settings.get(name, UNSTORED.get(name))
+    """A setting's value, its default where it is one that is not stored at its default."""
+    if name in settings or not name.startswith("config."):
+        return settings.get(name)
+    default = unstored_values(settings["algorithm"]).get(last_part(name))
+    return None if default is None else shown(default)

@@ -1,14 +1,14 @@
 """Which colour and marker stand for which runs: an algorithm has one colour in every figure.
 
 Several settings of one algorithm are shades of its colour, from light to dark. Markers differ too,
-for those who do not see the colours and for black-and-white prints.
+for readers who cannot tell the colours apart and for black-and-white prints.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
 from typing import NamedTuple
 
-from prudent.report.groups import KNOWN
+from prudent.algorithms import OURS
 from prudent.report.records import Record
 
 # Of figures whose lines have no algorithm of their own.
@@ -16,8 +16,8 @@ COLOURS = (
     *("#1b6ca8", "#d1603d", "#4b9b61", "#7d5ba6", "#8c7a3d"),
     *("#444444", "#c8418c", "#2bb1b8", "#e3a51a", "#8b1e3f"),
 )
-# Middle tones, which can be read on white and on black, in the order of `groups.KNOWN`; those of
-# the off-policy algorithms after Okabe and Ito.
+# Middle tones, which can be read on white and on black, in the order of `algorithms.OURS`;
+# those of the off-policy algorithms after Okabe and Ito.
 ALGORITHM_COLOURS = (
     *("#0072b2", "#d55e00", "#009e73", "#808080", "#cc79a7", "#d99100", "#7f4fc9"),
     *("#a6563a", "#1799a8", "#c2255c", "#5f8f1f", "#4c6ef5", "#9c7a00", "#b04fc0", "#5c7080"),
@@ -49,9 +49,9 @@ def looks_of(
 
 
 def algorithm_colours(algorithms: Iterable[str]) -> dict[str, str]:
-    """Of all that are known, and of these."""
-    others = sorted(set(algorithms) - set(KNOWN))
-    known = dict(zip(KNOWN, ALGORITHM_COLOURS, strict=True))
+    """Of our own, and of these."""
+    known = dict(zip(OURS, ALGORITHM_COLOURS, strict=False))
+    others = sorted(set(algorithms) - set(known))
     return known | dict(zip(others, cycle(SPARE_COLOURS), strict=False))
 
 

@@ -82,8 +82,8 @@ def pack(source: Path, destination: Path, say: Say = note) -> None:
     done, planned = steps_done(record), steps_planned(record)
     if planned is not None and done < planned:
         say(f"{source} is not finished: {done} of {planned:.0f} steps are evaluated")
-    found = {name: find(source, name) for name in (RUN, PROGRESS, EPISODES, DIAGNOSTICS)}
-    contents = {name: read_bytes(path) for name, path in found.items() if path}
+    paths = {name: find(source, name) for name in (RUN, PROGRESS, EPISODES, DIAGNOSTICS)}
+    contents = {name: read_bytes(path) for name, path in paths.items() if path}
     contents[RUN] = without_places(contents[RUN])
     with new_folder(destination) as folder:
         for name, content in contents.items():

@@ -51,7 +51,7 @@ class Making(NamedTuple):
     log_steps: bool = False
 
 
-def page(tasks: Mapping[str, Groups], found: Sequence[Caution], making: Making) -> str:
+def page(tasks: Mapping[str, Groups], warnings: Sequence[Caution], making: Making) -> str:
     shown_tasks = contents(tasks)
     cards = [
         task_card(index, task, each, making)
@@ -70,7 +70,7 @@ def page(tasks: Mapping[str, Groups], found: Sequence[Caution], making: Making) 
             head(making, len(runs), len(tasks)),
             "<main>",
             following(making.reload),
-            caution_card(found),
+            caution_card(warnings),
             filters(shown_tasks, tasks, making.log_steps),
             *cards,
             '<p id="nothing" class="empty" hidden>Nothing is chosen.</p>',
@@ -127,19 +127,19 @@ def following(reload: float | None) -> str:
     )
 
 
-def caution_card(found: Sequence[Caution]) -> str:
-    if not found:
+def caution_card(warnings: Sequence[Caution]) -> str:
+    if not warnings:
         return ""
-    kinds = dict.fromkeys(caution.kind for caution in found)
+    kinds = dict.fromkeys(caution.kind for caution in warnings)
     parts = []
     for kind in kinds:
-        of_kind = [caution for caution in found if caution.kind == kind]
+        of_kind = [caution for caution in warnings if caution.kind == kind]
         items = "".join(
             f"<li>{f'<b>{escape(each.task)}</b>: ' if each.task else ''}{escape(each.text)}</li>"
             for each in of_kind
         )
         parts.append(f"<h3>{escape(kind.capitalize())}</h3><ul>{items}</ul>")
-    summary = f"{count(len(found), 'warning')}: {', '.join(kinds)}"
+    summary = f"{count(len(warnings), 'warning')}: {', '.join(kinds)}"
     return (
         f'<section class="card cautions" id="cautions"><details open><summary>{escape(summary)}'
         f"</summary>{''.join(parts)}</details></section>"
@@ -217,7 +217,7 @@ def task_card(index: int, task: tuple[str, Groups], data: Json, making: Making) 
     )
     return (
         f'<section class="card task" data-task="{index}" id="task-{index}"><div class="task-head">'
-        f'<h2>{escape(name)}</h2><p class="soft">{escape(described(groups))}'
+        f'<h2>{escape(name)}</h2><p class="soft">{escape(task_summary(groups))}'
         f"{f' · figure: {links}' if links else ''}</p></div>"
         f'<div class="groups">{buttons}</div><div class="plots">{plots}</div>'
         f"{result_table(index, detailed_rows(groups), list(groups), colours)}"
@@ -234,7 +234,7 @@ def marked(panel: Json) -> str:
     return f' <span class="budget">{words}</span>'
 
 
-def described(groups: Groups) -> str:
+def task_summary(groups: Groups) -> str:
     runs = [records[0].run for records in groups.values()]
     budgets = " and ".join(shown(budget) for budget in sorted({run["budget"] for run in runs}))
     counting = {run["discounted"] for run in runs}

@@ -112,8 +112,8 @@ def curve(records: Sequence[Record], name: str, kind: str = GREEDY) -> Curve:
 
 def training_curve(records: Sequence[Record], name: str) -> Curve:
     """Of a number that training kept, such as `ensemble_spread`; where it has it."""
-    found = ({line["step"]: line.get("training") for line in r.progress} for r in records)
-    return together([numbers(lines, name) for lines in found])
+    by_step = ({line["step"]: line.get("training") for line in r.progress} for r in records)
+    return together([numbers(lines, name) for lines in by_step])
 
 
 def diagnostics_curve(records: Sequence[Record], name: str) -> Curve:
@@ -121,8 +121,8 @@ def diagnostics_curve(records: Sequence[Record], name: str) -> Curve:
     it was used on.
     """
     diagnosed = [record for record in records if record.diagnostics] or records
-    found = ({line["step"]: line for line in record.diagnostics} for record in diagnosed)
-    return together([numbers(lines, name) for lines in found])
+    by_step = ({line["step"]: line for line in record.diagnostics} for record in diagnosed)
+    return together([numbers(lines, name) for lines in by_step])
 
 
 def numbers(lines: Mapping[int, Any], name: str) -> dict[int, float]:
@@ -134,7 +134,7 @@ def numbers(lines: Mapping[int, Any], name: str) -> dict[int, float]:
 def together(by_step: Sequence[Mapping[int, float]]) -> Curve:
     """One row per seed, of the steps that all of them have."""
     first, *others = by_step
-    if all(found.keys() == first.keys() for found in others):  # as a rule, and quicker
+    if all(other.keys() == first.keys() for other in others):  # as a rule, and quicker
         steps = sorted(first)
     else:
         steps = sorted(set.intersection(*map(set, by_step)))

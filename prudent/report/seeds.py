@@ -37,14 +37,14 @@ def seed_tables(records: Sequence[Record], say: Say = note) -> str:
 
 def table(groups: Mapping[str, Sequence[Record]], rows: Rows) -> str:
     """A row or more for each run; nothing where no run has any."""
-    found = [
+    every = [
         {"run": label, "seed": str(record.run["seed"]), **cells}
         for label, records in groups.items()
         for record in records
         for cells in rows(record)
     ]
-    headings = list(dict.fromkeys(heading for cells in found for heading in cells))
-    return markdown(headings, [[c.get(h, "-") for h in headings] for c in found]) if found else ""
+    headings = list(dict.fromkeys(heading for cells in every for heading in cells))
+    return markdown(headings, [[c.get(h, "-") for h in headings] for c in every]) if every else ""
 
 
 def tests(record: Record) -> list[Cells]:

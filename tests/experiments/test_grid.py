@@ -8,25 +8,23 @@ import signal
 import subprocess
 import sys
 import time
-from importlib import import_module
 from pathlib import Path
 
 import pytest
+from command_lines import prudent_command
 from rich.console import Console
 from support import lines
-from test_cli import prudent_command
 
 import prudent
-from prudent.cli.completion import candidates
+from prudent.cli.experiment import ExperimentOptions
+from prudent.cli.grids import Running
+from prudent.cli.options import Limits
+from prudent.cli.sweep import SweepOptions
 from prudent.experiments import engines
+from prudent.experiments.axes import with_axes
 from prudent.experiments.board import board
-from prudent.experiments.command import (
-    EXPERIMENTS,
-    ExperimentOptions,
-    SweepOptions,
-    with_axes,
-)
 from prudent.experiments.existing import existing_runs, folder_for, state_of
+from prudent.experiments.figures import EXPERIMENTS, FIGURES, theory
 from prudent.experiments.grid import Grid, Problem, Variant, expand, nameless, over, select
 from prudent.experiments.speed import hours_left, measured_speeds, speed_of
 from prudent.report.pack import pack
@@ -97,7 +95,7 @@ ON_POLICY = {"pdo", "rcpo", "ipo", "crpo", "cup"}
 
 
 def grid_of(name: str) -> Grid:
-    return import_module(f"prudent.experiments.figures.{name.replace('-', '_')}").GRID
+    return FIGURES[name].grid
 
 
 def steps_of(experiment: str, run) -> int:
@@ -159,7 +157,7 @@ def test_the_head_preset_and_its_stand_ins():
     for name in TABLE:
         planned = expand(select(grid_of(name), tasks=["orbit"], seeds=[0]))
         assert {p.run.preset for p in planned} == {"default"}
-    with pytest.raises(ValueError, match="no preset 'nonsense' for task orbit"):
+    with pytest.raises(ValueError, match=r"'nonsense' .*orbit"):
         expand(Grid(["orbit"], ["cal"], preset="nonsense"))
 
 
@@ -181,14 +179,14 @@ def test_scale_shrinks_steps_to_whole_evaluation_intervals():
 def test_runs_that_come_to_the_same_are_one():
     same = (Variant("cal"), Variant("cal", {"convexity": 100}))  # orbit's own value
     assert len(expand(Grid(["orbit"], same, [0, 1, 1]))) == 2
-    with pytest.raises(ValueError, match="the grid has no tasks"):
+    with pytest.raises(ValueError, match="tasks"):
         expand(Grid([], same))
-    with pytest.raises(ValueError, match="no task 'moon'"):
+    with pytest.raises(ValueError, match="'moon'"):
         expand(Grid(["moon"], same))
 
 
 def test_algorithms_that_a_grid_lacks_are_refused():
-    with pytest.raises(ValueError, match="has no algorithm ppo; it has: sac-lag, ucb"):
+    with pytest.raises(ValueError, match=r"ppo; .*sac-lag, ucb"):
         select(grid_of("underestimation"), algorithms=["ucb", "ppo"])
 
 
@@ -197,13 +195,13 @@ def test_algorithms_that_a_grid_lacks_are_refused():
 
 def test_several_values_are_an_axis_and_one_is_set():
     given = {"conservatism": ["0", "0.5"], "convexity": ["1", "2"], "hidden": ["8,4"]}
-    found = with_axes(["cal"], given)
+    found = with_axes(["cal"], given, print)
     assert [(v.values["conservatism"], v.values["convexity"]) for v in found] == [
         (0.0, 1.0), (0.0, 2.0), (0.5, 1.0), (0.5, 2.0),
     ]  # fmt: skip
     assert {v.values["hidden"] for v in found} == {(8, 4)}
     words = {"updates_cap": ["None"], "timeout_is_terminal": ["true"], "multiplier": ["fixed"]}
-    assert with_axes(["cal"], words) == (
+    assert with_axes(["cal"], words, print) == (
         Variant("cal", {"updates_cap": None, "timeout_is_terminal": True, "multiplier": "fixed"}),
     )
     labels = [p.variant for p in expand(Grid(["orbit"], found, [0]))]
@@ -211,7 +209,7 @@ def test_several_values_are_an_axis_and_one_is_set():
 
 
 def test_an_axis_that_an_algorithm_lacks_leaves_it_alone(capsys):
-    found = with_axes(["cal", "sac-lag"], {"conservatism": ["0", "2"]})
+    found = with_axes(["cal", "sac-lag"], {"conservatism": ["0", "2"]}, print)
     assert found == (*over("cal", conservatism=(0.0, 2.0)), Variant("sac-lag"))
     assert "sac-lag has no setting 'conservatism'" in capsys.readouterr().out
 
@@ -223,7 +221,6 @@ def test_an_axis_that_an_algorithm_lacks_leaves_it_alone(capsys):
         (["--algorithms", "cal", "sac-lag", "--conservatism", "1"], "sac-lag has no setting"),
         (["--algorithms", "cal", "--conservatism", "much"], "--conservatism is 'much'; it must be"),
         (["--algorithms", "cal", "--conservatism"], "--conservatism has no value"),
-        (["--algorithms", "fly"], "no algorithm 'fly'"),
         ([], "a sweep needs --tasks and --algorithms"),
         (["--file", "nowhere.py"], "nowhere.py is no Python file"),
         (["--file", __file__], "has no GRID = Grid"),
@@ -330,16 +327,9 @@ def test_limits_stand_in_the_file_of_a_grid(tmp_path, monkeypatch):
 @pytest.mark.parametrize("page", ["reference/command-line.md", "experiments.md"])
 def test_every_option_of_a_grid_is_documented(page):
     told = (Path(prudent.__file__).parents[1] / "docs" / page).read_text()
-    for name in field_names(ExperimentOptions, SweepOptions):
-        if name != "name":  # the experiment itself
+    for name in field_names(ExperimentOptions, SweepOptions, Running, Limits):
+        if name not in ("name", "running", "limits"):  # the experiment itself, and groups
             assert f"--{name.replace('_', '-')}" in told
-
-
-def test_completion_knows_the_new_commands():
-    assert candidates(["sw"]) == ["sweep"]
-    assert "off-policy" in candidates(["experiment", "o"])
-    assert candidates(["sweep", "--tasks", "orb"]) == ["orbit"]
-    assert "--steps" in candidates(["resume", "--s"])
 
 
 # Runs that are there.
@@ -575,8 +565,8 @@ def test_a_signal_lets_the_runs_save_and_says_how_to_go_on(number, tmp_path):
 LINE = {"step": 10, "evaluation": {"return": 1.25, "cost": 20.5}}
 
 
-def standings(tmp_path: Path) -> list[engines.Progress]:
-    running, failed, waiting = (engines.Progress(job) for job in jobs(tmp_path, 3))
+def standings(tmp_path: Path) -> list[engines.Standing]:
+    running, failed, waiting = (engines.Standing(job) for job in jobs(tmp_path, 3))
     running.stage, running.line = "running", LINE
     running.began = time.monotonic() - 100  # for ten steps: the other thirty take 300 s
     failed.stage, failed.error = "failed", "[bold]no[/bold] good"
@@ -612,10 +602,7 @@ def test_without_a_terminal_every_change_is_a_line(tmp_path):
 
 
 def test_theory_needs_no_runs(monkeypatch, tmp_path, capsys):
-    from types import SimpleNamespace
-
-    drawn = SimpleNamespace(draw=lambda folder: [folder / "a.png"])
-    monkeypatch.setitem(sys.modules, "prudent.experiments.figures.theory", drawn)
+    monkeypatch.setattr(theory, "draw", lambda folder: [folder / "a.png"])
     prudent_command(monkeypatch, "experiment", "theory", "--out", tmp_path)
     assert capsys.readouterr().out.split() == [str(tmp_path / "theory" / "a.png")]
 

@@ -198,12 +198,12 @@ def test_tables_figure_and_page_say_that_it_is_simulated(whole):
 
 
 def report(monkeypatch, *paths):
-    monkeypatch.setattr(sys, "argv", ["prudent", "report", *map(str, paths)])
+    monkeypatch.setattr(sys, "argv", ["prudent", "bidding", "report", *map(str, paths)])
     cli.main()
 
 
 def test_report_makes_the_page_of_a_bidding_run_anew(whole, tmp_path, monkeypatch, capsys):
-    """In the run's folder, from what is kept of it; `--out` is for other runs, and theirs only."""
+    """In the run's folder, from what is kept of it."""
     folder = tmp_path / "kept"
     for name in plan.kept_files(whole, Plan.read(whole)):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -211,16 +211,8 @@ def test_report_makes_the_page_of_a_bidding_run_anew(whole, tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     report(monkeypatch, folder)
     assert capsys.readouterr().out == f"page: {folder / 'index.html'}\n"
-    assert not (tmp_path / "report").exists()
     for name in ("index.html", "tables.md", "table-paper.csv"):
         assert (folder / name).read_bytes() == (whole / name).read_bytes()
-    report(monkeypatch, folder, "--out", "elsewhere")
-    assert "elsewhere is not written" in capsys.readouterr().err
-    shutil.copytree(Path(__file__).parents[1] / "data" / "format1" / "sac-lag", tmp_path / "old")
-    report(monkeypatch, folder, tmp_path / "old", "--out", "both")
-    said = capsys.readouterr().out
-    assert f"page: {folder / 'index.html'}" in said
-    assert "page: both/index.html" in said
     shutil.rmtree(folder / "results")
     with pytest.raises(SystemExit, match="no deployment of this bidding run is finished yet"):
         report(monkeypatch, folder)

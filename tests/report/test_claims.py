@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from prudent.report import claims
+from prudent.report import comparisons
 from prudent.report.claims import (
     CLAIMS,
     FAILS,
     HOLDS,
-    ON_POLICY,
     UNKNOWN,
     claims_table,
-    collect,
     judge,
 )
+from prudent.report.evidence import collect
+from prudent.report.paper import ALL_TASKS, ON_POLICY
 
 BUDGET, CRITICS_BUDGET = 10.0, 2.5
 STEPS = np.arange(0, 4001, 100)
@@ -214,7 +214,7 @@ def test_a_claim_can_hold_fail_and_be_open(text, tmp_path):
 @pytest.mark.parametrize(("broken", "verdict"), [(6, HOLDS), (None, FAILS)])
 def test_on_policy_methods_over_all_tasks(broken, verdict, tmp_path):
     for algorithm in ON_POLICY:
-        for place, task in enumerate(claims.ALL_TASKS):
+        for place, task in enumerate(ALL_TASKS):
             cost = 14.0 if place == broken else 6.0
             for seed in range(2):
                 write(tmp_path, algorithm, seed, task, cost=cost + noise(seed))
@@ -390,7 +390,7 @@ def test_options_that_the_paper_does_not_have_are_said_and_left_out(tmp_path):
         write(tmp_path, "cal", seed + 5, dual_states="recent", cost=99.0 + noise(seed))
     said = []
     runs = collect([tmp_path], said.append)
-    assert sorted(run.record.run["seed"] for run in runs) == [0, 1, 2]
+    assert sorted(run.run["seed"] for run in runs) == [0, 1, 2]
     assert said == ["3 run(s) with what the paper has not (dual_states=recent) left out"]
 
 
@@ -403,7 +403,7 @@ def test_what_cannot_be_counted_is_said_and_left_out(tmp_path):
     (unfinished / "progress.jsonl").write_text("".join(lines[:5]))
     said = []
     runs = collect([tmp_path, tmp_path], said.append)
-    assert sorted(run.record.run["seed"] for run in runs) == [0, 1, 2]
+    assert sorted(run.run["seed"] for run in runs) == [0, 1, 2]
     assert len(said) == 2
     assert "progress.jsonl:1" in said[0]
     assert "400 steps of 4000 are done; left out" in said[1]
@@ -411,15 +411,15 @@ def test_what_cannot_be_counted_is_said_and_left_out(tmp_path):
 
 def test_margins_by_hand():
     half = 4.302653 / np.sqrt(3)  # Student's quantile with two degrees of freedom
-    assert claims.per_seed([1.0, 2.0, 3.0]).interval == pytest.approx((2 - half, 2 + half))
+    assert comparisons.per_seed([1.0, 2.0, 3.0]).interval == pytest.approx((2 - half, 2 + half))
     larger, smaller = [3.0, 5.0, 4.0], [1.0, 1.5]
-    found = claims.difference(larger, smaller)
+    found = comparisons.difference(larger, smaller)
     welch = stats.ttest_ind(larger, smaller, equal_var=False).confidence_interval()
     assert (found.value, found.seeds) == (2.75, 2)
     assert found.interval == pytest.approx((welch.low, welch.high))
-    rise = claims.slope([0.0, 0.5, 9.0, 0.0], [1.0, 2.0, 3.0, 1.0])
+    rise = comparisons.slope([0.0, 0.5, 9.0, 0.0], [1.0, 2.0, 3.0, 1.0])
     assert rise == (pytest.approx(1.0), None, 1, 0)
-    fall = claims.slope([0.0, 9.0, 0.0, 9.0], [1.0, 0.0, 3.0, 2.0])
+    fall = comparisons.slope([0.0, 9.0, 0.0, 9.0], [1.0, 0.0, 3.0, 2.0])
     half = 4.302653 * np.sqrt(2.0)  # squared residuals 1 each: 4 / 2 / (4 * 0.25)
     assert fall.interval == pytest.approx((-1.0 - half, -1.0 + half))
 

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from prudent.report.command import whole_report
+from prudent.cli.report import whole_report
 
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror='window.hacked=2'>"

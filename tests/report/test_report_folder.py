@@ -1,6 +1,5 @@
-"""`prudent report` into a folder: what it finds, shows and warns of, whatever lies there."""
+"""`prudent report` into a folder: what it finds and shows, whatever lies there."""
 
-import json
 import os
 import signal
 import subprocess
@@ -8,68 +7,22 @@ import sys
 import time
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from made import found_below, write_run
 from support import INTERRUPTIBLE
 
 from prudent.cli.main import main
 from prudent.report.cautions import cautions
-from prudent.report.command import file_names
 from prudent.report.contents import contents
-from prudent.report.figures import arrangement, draw_gap, draw_return, draw_spread, in_words
-from prudent.report.folders import collect, run_folders
-from prudent.report.groups import KNOWN, by_task
-from prudent.report.looks import ALGORITHM_COLOURS, looks_of
+from prudent.report.folders import run_folders
 from prudent.report.tables import detailed_rows
-
-FORMATS = "records of formats 1 and 2, which store different settings"
-
-
-def write_run(folder, seed=0, algorithm="cal", task="orbit", steps=(0, 10, 20), **more):
-    """`more`: `planned` steps, `gap`, `spread`, `format`; anything else is a setting."""
-    folder.mkdir(parents=True)
-    planned, gap = more.pop("planned", 20), more.pop("gap", None)
-    spread, layout = more.pop("spread", 0.0), more.pop("format", 2)
-    run = {
-        "algorithm": algorithm, "task": task, "preset": "default", "seed": seed, "budget": 5.0,
-        "discounted": False, "schedule": {"steps": planned},
-    } | more  # fmt: skip
-    (folder / "run.json").write_text(json.dumps({"format": layout, "run": run}))
-    tested = {"cost": 4.0, "length": 7, "within_budget": 1.0}
-    write(folder, "progress", [
-        {"step": step, "evaluation": {"return": step + seed, **tested}, "window_seconds": 1800.0,
-         "training": {"ensemble_spread": spread * step}}
-        for step in steps
-    ])  # fmt: skip
-    write(folder, "episodes", [{"phase": "training", "cost": float(c)} for c in range(8)])
-    if gap is not None:
-        lines = [{"step": s, "format": 1, "snapshot": "x", "gap": gap + s} for s in steps]
-        write(folder, "diagnostics", lines)
-    return folder
-
-
-def write(folder, name, entries):
-    text = "".join(json.dumps(entry) + "\n" for entry in entries)
-    (folder / f"{name}.jsonl").write_text(text)
-
-
-def found_below(*paths):
-    said = []
-    records = collect(paths, said.append)
-    return by_task(records, said.append), said
+from prudent.report.writing import file_names
 
 
 def run_report(monkeypatch, *arguments):
     monkeypatch.setattr(sys, "argv", ["prudent", "report", *map(str, arguments)])
     main()
-
-
-@pytest.fixture
-def axes():
-    figure, axes = plt.subplots()
-    yield axes
-    plt.close(figure)
 
 
 def test_runs_are_found_at_any_depth_and_told_by_task_and_settings(tmp_path, monkeypatch, capsys):
@@ -179,7 +132,7 @@ def test_no_damage_stops_a_report(tmp_path, seed):
 
 def test_a_runs_folder_is_no_place_for_a_report(tmp_path, monkeypatch):
     folder = write_run(tmp_path / "a")
-    with pytest.raises(SystemExit, match="a is the folder of a run; choose another with --out"):
+    with pytest.raises(SystemExit, match=r"\ba\b.*--out"):
         run_report(monkeypatch, tmp_path, "--out", folder)
 
 
@@ -190,12 +143,12 @@ def test_one_picture_of_all_runs_below_a_folder(tmp_path, monkeypatch, capsys):
         run_report(monkeypatch, tmp_path / "runs", "--out", tmp_path / name)
         assert (tmp_path / name).read_bytes().startswith(begin)
         assert "| cal (default) | 2 |" in capsys.readouterr().out
-    with pytest.raises(SystemExit, match=r"--follow writes a folder; x\.png is one picture"):
+    with pytest.raises(SystemExit, match=r"--follow.*x\.png"):
         run_report(monkeypatch, tmp_path / "runs", "--out", "x.png", "--follow")
 
 
 def test_what_is_neither_a_folder_nor_a_picture_is_refused(tmp_path, monkeypatch):
-    with pytest.raises(SystemExit, match=r"a folder, or a picture .*, not x\.html"):
+    with pytest.raises(SystemExit, match=r"x\.html"):
         run_report(monkeypatch, write_run(tmp_path / "a"), "--out", "x.html")
 
 
@@ -217,120 +170,6 @@ def test_folders_that_link_in_a_circle_are_walked_once(tmp_path):
     write_run(tmp_path / "a")
     (tmp_path / "a" / "again").symlink_to(tmp_path)
     assert run_folders([tmp_path]) == [tmp_path / "a"]
-
-
-def test_what_a_reader_is_warned_of(tmp_path):
-    write_run(tmp_path / "1", 0, planned=30)
-    write_run(tmp_path / "2", 1, planned=30, steps=(0, 10))
-    write_run(tmp_path / "3", 0, "ppo", budget=9.0, format=1)
-    for seed in range(5):
-        write_run(tmp_path / f"4-{seed}", seed, task="point-goal1")
-    write_run(tmp_path / "5", 0, task="point-goal1-random")
-    tasks, said = found_below(tmp_path)
-    found = [
-        (c.kind, c.task, c.text.partition(":")[0]) for c in cautions(tasks, ["x: gone", *said])
-    ]
-    assert found == [
-        ("folders", "", "x"),
-        ("different problems", "orbit", "the budget is not the same everywhere"),
-        ("mixed layouts", "", "point-goal1 is here with layouts fixed, random"),
-        ("mixed record formats", "orbit", FORMATS),
-        ("unfinished runs", "orbit", "cal (default, budget=5)"),
-        ("different lengths", "orbit", "final numbers are not of the same number of steps"),
-        ("too few seeds", "orbit", "fewer than 5 seeds"),
-        ("too few seeds", "point-goal1-random", "fewer than 5 seeds"),
-    ]  # fmt: skip
-    (unfinished,) = (c.text for c in cautions(tasks) if c.kind == "unfinished runs")
-    assert "seed 0 has 20 of 30 steps, seed 1 has 10 of 30 steps; all its curves end" in unfinished
-
-
-def test_finished_runs_of_enough_seeds_need_no_warning(tmp_path):
-    for seed in range(5):
-        write_run(tmp_path / str(seed), seed)
-    assert cautions(*found_below(tmp_path)) == []
-
-
-def test_an_algorithm_has_one_colour_and_its_settings_are_shades(tmp_path):
-    for k in (10, 2):
-        write_run(tmp_path / f"k{k}", 0, config={"k": k})
-    write_run(tmp_path / "ppo", 0, "ppo")
-    write_run(tmp_path / "mine", 0, "mine")
-    write_run(tmp_path / "other", 0, "ppo", task="other")
-    tasks, _ = found_below(tmp_path)
-    looks = looks_of(tasks["orbit"], ["mine", "another"])
-    # Shades by value, not by letter: 2 before 10.
-    assert list(looks) == [
-        "cal (default, k=2)", "cal (default, k=10)", "ppo (default)", "mine (default)",
-    ]  # fmt: skip
-    assert looks["ppo (default)"].colour == looks_of(tasks["other"])["ppo (default)"].colour
-    assert len({look.colour for look in looks.values()}) == 4
-    assert len(KNOWN) == len(ALGORITHM_COLOURS) == len(set(ALGORITHM_COLOURS))
-    blue = [int(ALGORITHM_COLOURS[0][at : at + 2], 16) for at in (1, 3, 5)]
-    # 40 % of the way to white, and to black.
-    light = "#" + "".join(f"{round(part + 0.4 * (255 - part)):02x}" for part in blue)
-    dark = "#" + "".join(f"{round(0.6 * part):02x}" for part in blue)
-    assert [looks[f"cal (default, k={k})"].colour for k in (2, 10)] == [light, dark]
-
-
-def test_seeds_are_drawn_each_until_there_are_five(tmp_path, axes):
-    for seed in range(5):
-        write_run(tmp_path / "five" / str(seed), seed)
-    for seed in range(3):
-        write_run(tmp_path / "three" / str(seed), seed, "ppo")
-    groups = found_below(tmp_path)[0]["orbit"]
-    draw_return(axes, groups)
-    assert [len(line.get_xdata()) for line in axes.lines] == [3] * 5  # mean; three seeds, mean
-    (shade,) = axes.collections
-    corners = shade.get_paths()[0].vertices
-    # Seeds 0 to 4 at step 20: mean 22, sample deviation sqrt(10 / 4).
-    assert corners[:, 1].max() == pytest.approx(22 + np.sqrt(2.5))
-    words = in_words(groups)
-    assert "Thin: each seed, where there are fewer than 5." in words
-    assert "Shade: one standard deviation over seeds." in words
-
-
-def test_gap_and_spread_where_they_were_measured(tmp_path, axes):
-    write_run(tmp_path / "a", 0, gap=-3.0, spread=0.5)
-    write_run(tmp_path / "b", 1, gap=-1.0, spread=1.5)
-    write_run(tmp_path / "c", 0, "ppo")
-    groups = found_below(tmp_path)[0]["orbit"]
-    draw_gap(axes, groups)
-    (mean,) = (line for line in axes.lines if line.get_label() == "cal (default)")
-    assert mean.get_ydata().tolist() == [-2, 8, 18]
-    axes.clear()
-    draw_spread(axes, groups)
-    labelled = [line for line in axes.lines if line.get_label() == "cal (default)"]
-    assert [line.get_ydata().tolist() for line in labelled] == [[0, 10, 20]]
-    assert not any(line.get_label() == "ppo (default)" for line in axes.lines)  # all 0: none
-    (task,) = contents({"orbit": groups})
-    assert [panel["name"] for panel in task["panels"]] == [
-        "return", "cost", "boxes", "gap", "spread",
-    ]  # fmt: skip
-
-
-def test_panels_in_rows():
-    assert arrangement(["a", "b"], wide_boxes=False) == [["a", "b", "boxes"]]
-    assert arrangement(["a", "b", "c"], wide_boxes=False) == [["a", "b"], ["boxes", "c"]]
-    four = ["a", "b", "c", "d"]
-    assert arrangement(four, wide_boxes=False) == [["a", "b", "boxes"], ["c", "d", "."]]
-    assert arrangement(four, wide_boxes=True) == [["a", "b"], ["c", "d"], ["boxes", "boxes"]]
-
-
-def test_the_detailed_table_by_hand(tmp_path):
-    for seed in (0, 4):
-        write_run(tmp_path / str(seed), seed)
-    groups = found_below(tmp_path)[0]["orbit"]
-    (row,) = detailed_rows(groups)
-    # Seeds' means are 10 and 14; of two seeds there is no bootstrap but their range.
-    assert row.cells["return ± sd"] == "12.0 ± 2.8"
-    assert row.cells["return, IQM"] == "12.0 (10.0 to 14.0)"
-    assert row.cells["training episodes over budget"] == "2 (25.0%)"  # 6 and 7 of 0 to 7
-    assert row.cells["excess cost in training"] == "3"  # 1 + 2
-    assert row.cells["cost oscillation"] == "-"  # too few evaluations
-    assert row.over_budget is False
-    dearer = {label: [r._replace(run={**r.run, "budget": 3.0}) for r in found]
-              for label, found in groups.items()}  # fmt: skip
-    assert detailed_rows(dearer)[0].over_budget is True
 
 
 def test_file_names_stay_inside_the_folder_and_apart():

@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
+from command_lines import prudent_command
 from test_claims import BUDGET, CRITICS_BUDGET, STEPS, write
-from test_cli import prudent_command
 
 from prudent.report.folders import collect
 from prudent.report.seeds import number, seed_tables

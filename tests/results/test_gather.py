@@ -92,5 +92,5 @@ def test_only_some_tasks_and_none_that_no_grid_has(script, tmp_path, monkeypatch
     assert first == "4 runs have no records yet"
     assert all(line.startswith("  small/skid-") for line in lines)
     monkeypatch.setattr("sys.argv", [*words, "hopper"])
-    with pytest.raises(ValueError, match="no task of these grids: hopper"):
+    with pytest.raises(ValueError, match="hopper"):
         script.main()

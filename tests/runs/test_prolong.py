@@ -7,8 +7,8 @@ from pathlib import Path
 
 import foreign
 import pytest
+from command_lines import prudent_command
 from support import lines, timeless
-from test_cli import prudent_command
 
 import prudent
 from prudent.runs.checkpoint import DamagedCheckpoint

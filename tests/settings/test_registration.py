@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import EntryPoint
 from inspect import signature
@@ -17,9 +17,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from command_lines import prudent_command, would_train
 from prudent_td3.pump import PUMP
 from prudent_td3.td3_lag import TD3_LAG
-from test_cli import prudent_command, resolved
 
 import prudent
 from prudent.algorithms import ALGORITHMS
@@ -27,13 +27,14 @@ from prudent.algorithms.cal import CALConfig
 from prudent.algorithms.entry import RESERVED, SWEPT, check_entry
 from prudent.algorithms.sac_pid import SAC_PID, SACPIDConfig
 from prudent.certification.subject import Where, task_of_exported
-from prudent.cli.completion import candidates
-from prudent.cli.main import TrainOptions
-from prudent.experiments.command import SweepOptions
+from prudent.cli.grids import Running
+from prudent.cli.options import Limits
+from prudent.cli.sweep import SweepOptions
+from prudent.cli.train import TrainOptions
 from prudent.experiments.grid import Grid, expand
 from prudent.runs.folder import read_run
 from prudent.settings import registration
-from prudent.settings.checks import Positive
+from prudent.settings.checks import Positive, field_names
 from prudent.settings.configs import OffPolicyConfig
 from prudent.settings.registration import SCRIPT, NotKnown, Offer, Registered, Registry, Unusable
 from prudent.settings.schedules import OnPolicySchedule
@@ -350,9 +351,10 @@ def test_a_variant_takes_the_settings_of_its_task(algorithm, name):
 
 
 def test_reserved_names_are_those_that_training_takes():
-    ours = {field.name for field in fields(TrainOptions)} - {"config", "schedule"}
-    assert ours | (signature(prudent.train).parameters.keys() - {"values"}) == RESERVED
-    assert {field.name for field in fields(SweepOptions)} - RESERVED == SWEPT
+    groups = {"config", "schedule", "limits", "running"}
+    trained = field_names(TrainOptions, Limits) - groups
+    assert trained | (signature(prudent.train).parameters.keys() - {"values"}) == RESERVED
+    assert field_names(SweepOptions, Limits, Running) - groups - RESERVED == SWEPT
 
 
 @pytest.mark.parametrize("presets", [{}, None, ["default"]])
@@ -623,18 +625,17 @@ def test_a_broken_package_costs_one_line_of_the_list(offer, monkeypatch, capsys)
 
 def test_whoever_trains_is_told_that_a_package_s_is_not_meant(offer, monkeypatch, capsys):
     offer("prudent.algorithms", "cal", "prudent_td3.td3_lag:TD3_LAG")
-    run, _ = resolved(monkeypatch, "cal", "--task", "orbit")
-    assert type(run.config) is CALConfig
+    _, given = would_train(monkeypatch, "train", "cal", "--task", "orbit")
+    assert field_names(CALConfig) < given.keys()
     told = capsys.readouterr().err
     assert told == "prudent: algorithm 'cal' is ours; that of theirs 1.0 is unused\n"
 
 
-def test_the_shell_completes_them(example):
-    assert "td3-lag" in candidates(["train", ""])
-    assert candidates(["train", "td3-lag", "--task", "pu"]) == ["pump"]
-    assert candidates(["train", "td3-lag", "--task", "pump", "--policy-d"]) == ["--policy-delay"]
-    assert candidates(["train", "td3-lag", "--task", "pump", "--preset", ""]) == ["default"]
-    assert candidates(["sweep", "--algorithms", "td"]) == ["td3-lag"]
+def test_the_shell_completes_them(example, monkeypatch, capsys):
+    with pytest.raises(SystemExit):
+        prudent_command(monkeypatch, "completion", "bash")
+    script = capsys.readouterr().out
+    assert all(word in script for word in ("td3-lag", "pump", "--policy-delay"))
 
 
 def test_help_of_ours_imports_no_package(offer, monkeypatch, capsys):

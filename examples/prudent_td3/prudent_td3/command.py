@@ -1,13 +1,17 @@
 """`prudent pump`: the known answer that a run on the task is held against."""
 
-import argparse
+from dataclasses import dataclass
 
 from prudent_td3.pump import BUDGET, best_return
 
 
-def show_best(arguments: list[str]) -> None:
+@dataclass(frozen=True)
+class PumpOptions:
+    budget: float = BUDGET
+    """Energy per episode."""
+
+
+def show_best(options: PumpOptions) -> None:
     """What the best policy delivers within an energy budget."""
-    parser = argparse.ArgumentParser(prog="prudent pump", description=show_best.__doc__)
-    parser.add_argument("--budget", type=float, default=BUDGET, help="energy per episode")
-    budget = parser.parse_args(arguments).budget
-    print(f"within {budget:g} of energy no policy delivers more than {best_return(budget):g}")
+    best = best_return(options.budget)
+    print(f"within {options.budget:g} of energy no policy delivers more than {best:g}")

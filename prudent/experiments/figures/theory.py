@@ -49,8 +49,8 @@ def draw_against_actions(axes: Any, generator: np.random.Generator) -> None:
         exact = [theory.expected_minimum(int(count), noise) for count in actions]
         axes.plot(actions, exact, **stroke.drawn(label=rf"$\sigma$ = {noise:g}"))
         for count in (1, 2, 10, 100):
-            found = theory.simulated_minimum(count, noise, 2000, generator).mean()
-            axes.plot(count, found, **stroke.marked())
+            simulated = theory.simulated_minimum(count, noise, 2000, generator).mean()
+            axes.plot(count, simulated, **stroke.marked())
     axes.set_xscale("log")
     axes.set_xticks([1, 2, 10, 100, 200], ["1", "2", "10", "100", "200"])
     axes.set_xticks([], minor=True)
@@ -66,8 +66,8 @@ def draw_against_noise(axes: Any, generator: np.random.Generator) -> None:
         exact = [theory.expected_minimum(actions, noise) for noise in noises]
         axes.plot(noises, exact, **stroke.drawn(label=f"N = {actions}"))
         for noise in noises:
-            found = theory.simulated_minimum(actions, noise, 2000, generator).mean()
-            axes.plot(noise, found, **stroke.marked())
+            simulated = theory.simulated_minimum(actions, noise, 2000, generator).mean()
+            axes.plot(noise, simulated, **stroke.marked())
     axes.set(title="more noise", xlabel=r"standard deviation $\sigma$ of an estimate")
     axes.set_ylabel("mean of the lowest estimate")
     axes.legend(fontsize=8)
@@ -78,8 +78,8 @@ def draw_bootstrapping(axes: Any, generator: np.random.Generator) -> None:
     for stroke, actions in zip(STROKES, (2, 10, 100), strict=True):
         learning = theory.Learning(actions)
         axes.plot(theory.expected_bias(learning, steps), **stroke.drawn(label=f"N = {actions}"))
-        found = theory.simulated_bias(learning, steps, 100, generator).mean(axis=1)
-        axes.plot(np.arange(steps + 1)[shown], found[shown], **stroke.marked())
+        simulated = theory.simulated_bias(learning, steps, 100, generator).mean(axis=1)
+        axes.plot(np.arange(steps + 1)[shown], simulated[shown], **stroke.marked())
     axes.set(title=r"bootstrapping, $\sigma$ = 1, $\gamma$ = 0.9, rate 0.1", xlabel="TD updates")
     axes.set_ylabel("mean of the lowest value")
     axes.legend(fontsize=8)

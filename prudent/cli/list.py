@@ -1,0 +1,31 @@
+"""`prudent list`."""
+
+from dataclasses import dataclass
+
+from prudent.algorithms import ALGORITHMS
+from prudent.cli.options import note
+from prudent.settings.registration import OURS
+from prudent.tasks import TASKS
+
+
+@dataclass(frozen=True)
+class ListOptions:
+    pass
+
+
+def list(options: ListOptions) -> None:
+    algorithms, tasks = ALGORITHMS.usable(), TASKS.usable()
+    print("algorithms")
+    for name, source in algorithms.sources.items():
+        print(f"  {name:<10} {ALGORITHMS.summary(name)}{from_package(source)}")
+    print("\ntasks (budget: cost allowed per episode)")
+    for name, source in tasks.sources.items():
+        task = TASKS[name]
+        budget = f"{task.constraint.budget:g} {task.constraint.unit}"
+        about = f"{task.summary}{from_package(source)}"
+        print(f"  {name:<24} {budget:<38} {task.horizon:>5} steps  {about}")
+    note(*algorithms.complaints, *tasks.complaints)
+
+
+def from_package(source: str) -> str:
+    return "" if source == OURS else f" [{source}]"
