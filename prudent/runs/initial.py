@@ -85,8 +85,8 @@ def check_initial(run: Run, spec: Spec, initial: Mapping[str, np.ndarray]) -> No
     if algorithm.needs.beside:
         raise ValueError(
             f"these settings need the {' and '.join(algorithm.needs.beside)} of every row, which "
-            "`prudent bidding run` has and an environment does not tell; train with "
-            "--multiplier-scope global and --constraint sum"
+            "an environment does not give; train with --multiplier-scope global and --constraint "
+            "sum"
         )
     state = jax.eval_shape(algorithm.init, jax.random.key(0))
     check_leaves(state)
