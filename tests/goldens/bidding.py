@@ -76,7 +76,8 @@ def write_logs(folder: Path) -> None:
         "hour": np.round(draw.uniform(0, 23.9, rows), 2), "advertiser": advertiser,
         "target_roi": 1.5 + 0.25 * advertiser, "budget": 40.0 + advertiser,
         "pctr": np.round(draw.uniform(0.01, 0.1, rows), 4),
-        "pcvr": np.round(draw.uniform(0.01, 0.2, rows), 4), "pgmv": 50.0 + draw.integers(0, 9, rows),
+        "pcvr": np.round(draw.uniform(0.01, 0.2, rows), 4),
+        "pgmv": 50.0 + draw.integers(0, 9, rows),
         "k": np.round(draw.uniform(0.6, 1.4, rows), 3), "pay": pay,
         "gmv": np.where(draw.random(rows) < 0.2, 8.0, 0.0),
     }  # fmt: skip
