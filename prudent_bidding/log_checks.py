@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from prudent_bidding.dataset import before_in_day
+from prudent_bidding.cache import before_in_day
 from prudent_bidding.schema import AD, CATEGORY, DAYS, K_HIGH, K_LOW, USER
 
 NAMED = 3  # rows that a complaint names; the others are counted

@@ -23,7 +23,7 @@ from prudent.backend import ONE_THREAD
 from prudent.files import make_folder, only_writer, to_json, write_atomically, writing
 from prudent.settings.registration import OURS
 from prudent_bidding import metrics
-from prudent_bidding.dataset import build_cache
+from prudent_bidding.cache import build_cache
 from prudent_bidding.engines import EngineName, make_engine
 from prudent_bidding.plan import (
     CLONING,

@@ -1,7 +1,7 @@
 """Bidding of two versions of the library, compared: `python tests/goldens/bidding.py FOLDER`.
 
-    make FOLDER           run every command below into FOLDER, with the interpreter that runs this
-    compare BEFORE AFTER  compare two such folders; exits with 1 and the names of what differs
+    make FOLDER [NAME ...]   run the commands below (or those named) with this interpreter
+    compare BEFORE AFTER     compare two such folders; exits with 1 and the names of what differs
 
 Simulated and imported Parquet files must be equal to the byte. What learners wrote is compared by
 its numbers: checksums in it name policy files, whose headers may change between versions.
@@ -53,12 +53,12 @@ CHECKSUMS = {"sha256", "policy_sha256", "carried_in", "carried_out", "manifests"
 SIMULATED = ("simulated", "isolated", "hard", "imported", "auctionnet")
 
 
-def make(folder: Path) -> None:
-    folder.mkdir(parents=True)
+def make(folder: Path, names: list[str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
     write_logs(folder)
-    for name, words in COMMANDS.items():
+    for name in names or COMMANDS:
         print(name, flush=True)
-        command = [sys.executable, "-m", "prudent", "bidding", *words.split()]
+        command = [sys.executable, "-m", "prudent", "bidding", *COMMANDS[name].split()]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=os.environ)
         if done.returncode:
             sys.exit(f"{name}: {done.stderr}")
@@ -155,7 +155,7 @@ def differences(before: Path, after: Path) -> list[str]:
 
 if __name__ == "__main__":
     if sys.argv[1] == "make":
-        make(Path(sys.argv[2]))
+        make(Path(sys.argv[2]), sys.argv[3:])
     else:
         found = differences(Path(sys.argv[2]), Path(sys.argv[3]))
         print("\n".join(found[:40]) or "equal")
