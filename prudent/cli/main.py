@@ -20,6 +20,7 @@ from prudent.cli.failures import OURS as OUR_CODE
 from prudent.cli.failures import last_words
 from prudent.cli.options import OneLineParser, parse, read
 from prudent.files import to_json
+from prudent.report.packages import report_of_packages
 from prudent.settings.checks import Count, CountOrZero, Positive
 from prudent.settings.registration import OURS
 
@@ -313,8 +314,8 @@ def diagnose(arguments: list[str]) -> None:
 @dataclass(frozen=True)
 class ReportOptions:
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
-    """Folders with runs in them, at any depth; seeds of the same settings are taken together. A run
-    of `prudent bidding run` has its page in its own folder."""
+    """Folders with runs in them, at any depth; seeds of the same settings are taken together. A
+    package may report folders of its own kind; their page is in the folder."""
     out: Path = Path("report")
     """A folder for the page and the figures; or one picture of one task (.png, .svg, .pdf)."""
     log_steps: bool = False
@@ -330,10 +331,10 @@ def report(arguments: list[str]) -> None:
     ending = options.out.suffix.lower()
     if ending in (".jpg", ".jpeg", ".gif", ".webp", ".eps", ".html", ".htm", ".md"):
         raise ValueError(f"--out is a folder, or a picture (.png, .svg, .pdf), not {options.out}")
-    others = report_bidding(options.runs)
+    others = report_of_packages(options.runs)
     if options.runs and not others:
         if options.out != ReportOptions.out:
-            note(f"{options.out} is not written: the page of a bidding run is in its own folder")
+            note(f"{options.out} is not written: these folders have their pages in themselves")
         return
     options = replace(options, runs=others)
     if ending in (".png", ".svg", ".pdf"):
@@ -348,22 +349,6 @@ def report(arguments: list[str]) -> None:
         follow(options.runs, options.out, options.log_steps, options.every)
     else:
         whole_report(options.runs, options.out, options.log_steps)
-
-
-def report_bidding(paths: tuple[Path, ...]) -> tuple[Path, ...]:
-    """Tables and page of each path that is a bidding run, in its folder; returns the others."""
-    from prudent_bidding import plan
-
-    found = [path for path in paths if (path / plan.PLAN).is_file()]
-    for folder in found:
-        from prudent_bidding.tables import write_report
-
-        settings = plan.Plan.read(folder)
-        if not plan.results_file(folder, 1).exists():
-            raise ValueError(f"{folder}: no deployment of this bidding run is finished yet")
-        write_report(folder, settings)
-        print(f"page: {folder / 'index.html'}")
-    return tuple(path for path in paths if path not in found)
 
 
 def one_picture(options: ReportOptions) -> None:
