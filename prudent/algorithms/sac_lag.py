@@ -8,7 +8,7 @@
 whose cost is estimated all the same.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import jax
 import jax.numpy as jnp
@@ -75,7 +75,8 @@ def sac_lag(config: SACLagConfig, spec: Spec) -> Algorithm:
 
 
 def sac(config: SACConfig, spec: Spec) -> Algorithm:
-    return sac_lag(SACLagConfig(**vars(config), multiplier="fixed", initial_multiplier=0.0), spec)
+    ignored = SACLagConfig(**asdict(config), multiplier="fixed", initial_multiplier=0.0)
+    return sac_lag(ignored, spec)
 
 
 SAC_LAG = conservative_entry(
