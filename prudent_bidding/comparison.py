@@ -20,14 +20,13 @@ from prudent_bidding.forms import FORMS
 from prudent_bidding.plan import INCUMBENT, Plan, kept_files
 from prudent_bidding.tables import (
     BEST_CONSTANT,
-    CONSTANT,
     Line,
+    Rows,
     as_markdown,
     draw_frontier,
     figure_bytes,
     read_lines,
     title,
-    value,
 )
 
 FIGURE, TABLES = "bidding-frontier.png", "bidding-tables.md"
@@ -50,10 +49,7 @@ class Ran(NamedTuple):
         raise ValueError(f"{self.folder} has no results of {name} in week {week}; restore them")
 
 
-class Column(NamedTuple):
-    title: str
-    digits: int
-    of: Callable[[Ran, Line], float]  # nan where it does not exist
+Measure = Callable[[Ran, Line], float]  # NaN where it does not exist
 
 
 def read_runs(folders: Sequence[Path]) -> list[Ran]:
@@ -86,52 +82,49 @@ def read_runs(folders: Sequence[Path]) -> list[Ran]:
     return sorted(runs, key=lambda run: run.plan.world_seed)
 
 
-def measure(name: str, scale: float) -> Callable[[Ran, Line], float]:
-    def of(run: Ran, line: Line) -> float:
-        found = value(line, name)
-        return np.nan if found is None else scale * found
-
-    return of
+def measure(name: str, scale: float) -> Measure:
+    return lambda run, line: scale * line.value(name)
 
 
 def pay_change(run: Ran, line: Line) -> float:
     """Against the incumbent in the same world and week, in %."""
-    own, incumbent = (value(one, "pay_per_day") for one in (line, run.find(line.week, INCUMBENT)))
-    return np.nan if own is None or not incumbent else 100.0 * (own / incumbent - 1.0)
+    incumbent = run.find(line.week, INCUMBENT).value("pay_per_day")
+    return 100.0 * (line.value("pay_per_day") / incumbent - 1.0) if incumbent else np.nan
 
 
-def beyond_constants(metric: str) -> Callable[[Ran, Line], float]:
+def beyond_constants(metric: str) -> Measure:
     """Pay above what constants would have had with the same metric in the same week, in %; between
     constants it is interpolated, beyond them unknown.
     """
 
     def of(run: Ran, line: Line) -> float:
         constants = [
-            (value(one, metric), value(one, "pay_per_day"))
+            (one.value(metric), one.value("pay_per_day"))
             for one in run.lines
-            if one.week == line.week and one.name.startswith(CONSTANT)
+            if one.week == line.week and one.is_constant
         ]
-        known = sorted((at, pay) for at, pay in constants if at is not None and pay is not None)
-        at, pay = value(line, metric), value(line, "pay_per_day")
-        if not known or at is None or pay is None:
+        known = sorted(pair for pair in constants if np.isfinite(pair).all())
+        if not known:
             return np.nan
         places, pays = zip(*known, strict=True)
-        return 100.0 * (pay / float(np.interp(at, places, pays, np.nan, np.nan)) - 1.0)
+        usual = np.interp(line.value(metric), places, pays, np.nan, np.nan)
+        return 100.0 * (line.value("pay_per_day") / float(usual) - 1.0)
 
     return of
 
 
-COLUMNS = (
-    Column("pay against incumbent (%)", 1, pay_change),
-    Column("vio_week (%)", 1, measure("vio_week", 100.0)),
-    Column("vio_exp (%)", 1, measure("vio_exp", 100.0)),
-    Column("depth (%)", 2, measure("depth", 100.0)),
-    Column("ROI / target", 3, measure("roi_ratio", 1.0)),
+# Title, digits, and what is shown.
+COLUMNS: tuple[tuple[str, int, Measure], ...] = (
+    ("pay against incumbent (%)", 1, pay_change),
+    ("vio_week (%)", 1, measure("vio_week", 100.0)),
+    ("vio_exp (%)", 1, measure("vio_exp", 100.0)),
+    ("depth (%)", 2, measure("depth", 100.0)),
+    ("ROI / target", 3, measure("roi_ratio", 1.0)),
     # What the usual form of the constraint limits: an advertiser's day, whatever its size.
-    Column("deficit, % of a day's budget", 1, measure("deficit", 100.0)),
-    Column("mean k", 2, measure("mean_k", 1.0)),
-    Column("pay beyond constants at its vio_week (%)", 1, beyond_constants("vio_week")),
-    Column("at its depth (%)", 1, beyond_constants("depth")),
+    ("deficit, % of a day's budget", 1, measure("deficit", 100.0)),
+    ("mean k", 2, measure("mean_k", 1.0)),
+    ("pay beyond constants at its vio_week (%)", 1, beyond_constants("vio_week")),
+    ("at its depth (%)", 1, beyond_constants("depth")),
 )
 
 
@@ -139,11 +132,9 @@ def names_of(runs: Sequence[Ran]) -> list[str]:
     return list(dict.fromkeys(line.name for line in runs[0].lines))
 
 
-def by_world(runs: Sequence[Ran], name: str, column: Column) -> np.ndarray:
+def by_world(runs: Sequence[Ran], name: str, of: Measure) -> np.ndarray:
     """Means over weeks, [worlds]."""
-    return np.array(
-        [np.mean([column.of(run, run.find(week, name)) for week in run.weeks()]) for run in runs]
-    )
+    return np.array([np.mean([of(run, run.find(w, name)) for w in run.weeks()]) for run in runs])
 
 
 def shown(values: np.ndarray, digits: int) -> str:
@@ -157,7 +148,7 @@ def shown(values: np.ndarray, digits: int) -> str:
     return text
 
 
-def weekly_table(runs: Sequence[Ran]) -> list[list[str]]:
+def weekly_table(runs: Sequence[Ran]) -> Rows:
     """The paper's layout, and what was learned to limit: a week a row, an arm a column, means over
     worlds.
     """
@@ -173,28 +164,22 @@ def weekly_table(runs: Sequence[Ran]) -> list[list[str]]:
     return [["week", *map(title, plan.arms)], *weeks]
 
 
-def policy_table(runs: Sequence[Ran]) -> list[list[str]]:
-    rows = [["policy", *(column.title for column in COLUMNS)]]
+def policy_table(runs: Sequence[Ran], less: str | None = None) -> Rows:
+    """Every policy; with `less`, what that algorithm has more than each other, paired by world."""
+    heading = "policy" if less is None else f"{title(less)} less"
+    rows = [[heading, *(column for column, _, _ in COLUMNS)]]
+
+    def cell(name: str, digits: int, of: Measure) -> str:
+        values = by_world(runs, name, of)
+        return shown(values if less is None else by_world(runs, less, of) - values, digits)
+
     for name in names_of(runs):
-        cells = [shown(by_world(runs, name, column), column.digits) for column in COLUMNS]
-        rows.append([title(name), *cells])
+        if name != less:
+            rows.append([title(name), *(cell(name, digits, of) for _, digits, of in COLUMNS)])
     return rows
 
 
-def difference_table(runs: Sequence[Ran], name: str) -> list[list[str]]:
-    """One algorithm less everybody else, paired by world."""
-    others = [other for other in names_of(runs) if other != name]
-    rows = [[f"{title(name)} less", *(column.title for column in COLUMNS)]]
-    for other in others:
-        cells = [
-            shown(by_world(runs, name, column) - by_world(runs, other, column), column.digits)
-            for column in COLUMNS
-        ]
-        rows.append([title(other), *cells])
-    return rows
-
-
-def critic_table(runs: Sequence[Ran]) -> list[list[str]]:
+def critic_table(runs: Sequence[Ran]) -> Rows:
     """What cost critics promised of a day and what days then cost, means over worlds."""
     rows = [["week", *map(title, runs[0].plan.algorithms)]]
     for week in runs[0].weeks():
@@ -241,7 +226,7 @@ def text_of(runs: Sequence[Ran]) -> str:
         "Means over weeks:",
         as_markdown(policy_table(runs)),
         "Differences, paired by world, of means over weeks:",
-        as_markdown(difference_table(runs, compared)),
+        as_markdown(policy_table(runs, less=compared)),
         "A day's cost in tenths of its budget, as critics estimated it at the day's start / as "
         "days then were:",
         as_markdown(critic_table(runs)),

@@ -27,20 +27,19 @@ from prudent_bidding.traffic import day_volume
 from prudent_bidding.world import CONTEXT, OUTCOME, POLICY, World, stream
 
 ROWS_AT_ONCE = 32_768  # of context; temporary arrays then stay in the cache
-
 LARGEST_HALF = float(np.finfo(np.float16).max)
 
 Table = dict[str, np.ndarray]
 
 
 class Known(NamedTuple):
-    """Of earlier days, in the order of the block's slots."""
+    """Of earlier days, in the order of the block's slots; the first four are seen."""
 
     week_pay: np.ndarray  # this week's
     week_gmv: np.ndarray
-    carried_pay: np.ndarray  # discounted, of all days
-    carried_gmv: np.ndarray
+    carried_gmv: np.ndarray  # discounted, of all days
     carried_fair: np.ndarray
+    carried_pay: np.ndarray
 
 
 class Plan(NamedTuple):
@@ -71,53 +70,73 @@ class Waves(NamedTuple):
     start: np.ndarray  # [waves]
 
 
-class Log(NamedTuple):
-    """What was done and came of it, in waves; rows that were not reached stay empty."""
-
-    k: np.ndarray  # f16
-    win: np.ndarray
-    conv: np.ndarray
-    pay: np.ndarray
-    gmv: np.ndarray
-    expected_gmv: np.ndarray
-    seen: np.ndarray
-    done: np.ndarray
-
-
-class Standing(NamedTuple):
-    """Accounts of a day as it goes on, by place; these arrays change."""
+class Accounts(NamedTuple):
+    """Of days under way; these arrays change."""
 
     pay: np.ndarray  # f64
     gmv: np.ndarray  # f64, all that came of the records so far
-    pending: np.ndarray | None  # [A, 24], by the hour from which it shows
-    alive: np.ndarray  # bool
-    length: np.ndarray  # records so far
+    pending: np.ndarray | None  # [A, 25], where GMV is delayed, by the hour from which it shows
+    records: np.ndarray  # so far
+
+    def enter(self, at: np.ndarray, outcome: Outcome) -> None:
+        self.pay[at] += outcome.pay
+        self.gmv[at] += outcome.gmv
+        self.records[at] += 1
+        if self.pending is not None:
+            self.pending[at, outcome.seen] += outcome.gmv
+
+    def shown_gmv(self, at: np.ndarray, hour: np.ndarray) -> np.ndarray:
+        if self.pending is None:
+            return self.gmv[at]
+        return (self.pending[at, :24] * (np.arange(24) <= hour[:, None])).sum(axis=1)
+
+
+def new_accounts(count: int, world: World) -> Accounts:
+    pending = np.zeros((count, 25)) if world.delay_hours else None
+    return Accounts(np.zeros(count), np.zeros(count), pending, np.zeros(count, np.int64))
+
+
+class Facts(NamedTuple):
+    """Of the block's advertisers, by place."""
+
+    day: int
+    arms: np.ndarray
+    category: np.ndarray
+    advertiser: Advertiser
+    known: Known
+    track_record: np.ndarray  # f32
 
 
 def simulate_day(week: Week, plan: Plan, policies: Sequence[Policy]) -> Done:
     world, place = week.world, (week.seed, week.week, plan.day, plan.block)
     waves = make_waves(day_volume(week.advertisers.volume[plan.slots], plan.day, world))
     records = draw_day(week, plan, waves, stream(CONTEXT, *place))
-    log, standing = empty_log(int(waves.active.sum())), new_standing(len(plan.slots), world)
+    accounts = new_accounts(len(plan.slots), world)
+    alive = np.ones(len(plan.slots), bool)
+    log = empty_log(int(waves.active.sum()))
     outcome_stream, policy_stream = stream(OUTCOME, *place), stream(POLICY, *place)
     facts = day_facts(week, plan, waves)
     for t in range(len(waves.active)):
-        active = np.flatnonzero(standing.alive[: waves.active[t]])
+        active = np.flatnonzero(alive[: waves.active[t]])
         if not len(active):
             continue
         at = waves.start[t] + active
         arrived = records.take(at)
-        k = choose(policies, facts, arrived, active, standing, policy_stream)
-        remaining = facts.budget[active] - standing.pay[active]
-        category, single = facts.category[active], k.astype(np.float32)
+        k = choose(policies, facts, arrived, active, accounts, policy_stream)
+        budget, category = facts.advertiser.budget[active], facts.category[active]
+        remaining = budget - accounts.pay[active]
+        single = k.astype(np.float32)
         outcome = settle(world, arrived, category, single, remaining, outcome_stream)
-        enter(standing, active, outcome)
-        spent = standing.pay[active] >= world.spent_share * facts.budget[active]
+        accounts.enter(active, outcome)
+        spent = accounts.pay[active] >= world.spent_share * budget
         ended = np.where(t + 1 == waves.volume[active], DAY_ENDED, GOES_ON)
         done = np.where(spent, BUDGET_SPENT, ended).astype(np.uint8)
-        standing.alive[active] = done == GOES_ON
-        note(log, at, k, outcome, done)
-    return in_file_order(week, plan, waves, records, log, standing)
+        alive[active] = done == GOES_ON
+        log["k"][at], log["done"][at] = k, done
+        for name, values in outcome._asdict().items():
+            log[name][at] = np.minimum(values, 65_535) if name == "conv" else values
+    length = accounts.records[waves.rank]  # by slot
+    return in_file_order(week, plan, waves, records, log, length)
 
 
 def make_waves(volume: np.ndarray) -> Waves:
@@ -146,70 +165,32 @@ def draw_day(week: Week, plan: Plan, waves: Waves, generator: np.random.Generato
     return Records(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def empty_log(rows: int) -> Log:
-    types = (np.float16, np.uint16, np.uint16, *[np.float32] * 3, np.uint8, np.uint8)
-    return Log(*(np.zeros(rows, kind) for kind in types))
+def empty_log(rows: int) -> Table:
+    """What is done and comes of it, in waves; rows that are not reached stay empty."""
+    money = dict.fromkeys(("pay", "gmv", "expected_gmv"), np.float32)
+    types = {"k": np.float16, "win": np.uint16, "conv": np.uint16, **money}
+    types |= {"seen": np.uint8, "done": np.uint8}
+    return {name: np.zeros(rows, kind) for name, kind in types.items()}
 
 
-def new_standing(count: int, world: World) -> Standing:
-    pending = np.zeros((count, 24)) if world.delay_hours else None
-    return Standing(
-        np.zeros(count), np.zeros(count), pending, np.ones(count, bool), np.zeros(count, np.int64)
+def advertisers_of(week: Week, slots: np.ndarray) -> Advertiser:
+    """What observations need of them."""
+    people = week.advertisers
+    return Advertiser(
+        people.log_roi[slots].astype(np.float32),
+        week.budget[slots],
+        week.structure.category[people.category[slots]].astype(np.float32),
+        people.ad[slots].astype(np.float32),
     )
-
-
-def enter(standing: Standing, active: np.ndarray, outcome: Outcome) -> None:
-    standing.pay[active] += outcome.pay
-    standing.gmv[active] += outcome.gmv
-    standing.length[active] += 1
-    if standing.pending is not None:
-        today = outcome.seen < 24
-        standing.pending[active[today], outcome.seen[today]] += outcome.gmv[today]
-
-
-def note(log: Log, at: np.ndarray, k: np.ndarray, outcome: Outcome, done: np.ndarray) -> None:
-    log.k[at], log.done[at] = k, done
-    log.win[at] = outcome.win
-    log.conv[at] = np.minimum(outcome.conv, np.iinfo(np.uint16).max)
-    log.pay[at], log.gmv[at] = outcome.pay, outcome.gmv
-    log.expected_gmv[at], log.seen[at] = outcome.expected_gmv, outcome.seen
-
-
-class Facts(NamedTuple):
-    """Of the block's advertisers, by place."""
-
-    day: int
-    arms: np.ndarray
-    category: np.ndarray
-    budget: np.ndarray
-    track_record: np.ndarray  # f32
-    week_pay: np.ndarray
-    week_gmv: np.ndarray
-    carried_gmv: np.ndarray
-    carried_fair: np.ndarray
-    advertiser: Advertiser
 
 
 def day_facts(week: Week, plan: Plan, waves: Waves) -> Facts:
-    slots, order, known = plan.slots[waves.order], waves.order, plan.known
-    category, budget = week.advertisers.category[slots], week.budget[slots]
-    log_roi = week.advertisers.log_roi[slots].astype(np.float32)
-    category_place = week.structure.category[category].astype(np.float32)
-    ad = week.advertisers.ad[slots].astype(np.float32)
-    roi, budgets = np.exp(week.advertisers.log_roi[plan.slots]), week.budget[plan.slots]
-    track = track_record(known.carried_gmv, known.carried_fair, roi, budgets).astype(np.float32)
-    return Facts(
-        plan.day,
-        plan.arms[order],
-        category,
-        budget,
-        track[order],
-        known.week_pay[order],
-        known.week_gmv[order],
-        known.carried_gmv[order],
-        known.carried_fair[order],
-        Advertiser(log_roi, budget, category_place, ad),
-    )
+    slots = plan.slots[waves.order]
+    known = Known(*(column[waves.order] for column in plan.known))
+    roi, budget = np.exp(week.advertisers.log_roi[slots]), week.budget[slots]
+    track = track_record(known.carried_gmv, known.carried_fair, roi, budget).astype(np.float32)
+    category, arms = week.advertisers.category[slots], plan.arms[waves.order]
+    return Facts(plan.day, arms, category, advertisers_of(week, slots), known, track)
 
 
 def choose(
@@ -217,19 +198,16 @@ def choose(
     facts: Facts,
     records: Records,
     active: np.ndarray,
-    standing: Standing,
+    accounts: Accounts,
     generator: np.random.Generator,
 ) -> np.ndarray:
     """The actions of a wave, each advertiser's by the policy of its arm; f16, within bounds."""
-    if len(policies) == 1:
-        view = make_view(policies[0].needs, facts, records, active, standing)
-        return executed(policies[0].act(view, generator))
     k = np.empty(len(active), np.float16)
     arms = facts.arms[active]
     for arm, policy in enumerate(policies):
-        chosen = np.flatnonzero(arms == arm)
-        if len(chosen):
-            view = make_view(policy.needs, facts, records.take(chosen), active[chosen], standing)
+        chosen = slice(None) if len(policies) == 1 else np.flatnonzero(arms == arm)
+        if len(active[chosen]):
+            view = make_view(policy.needs, facts, records.take(chosen), active[chosen], accounts)
             k[chosen] = executed(policy.act(view, generator))
     return k
 
@@ -244,11 +222,12 @@ def make_view(
     facts: Facts,
     records: Records,
     active: np.ndarray,
-    standing: Standing,
+    accounts: Accounts,
 ) -> View:
     observations = track = deficit = bias = None
     if "observations" in needs or "week_deficit" in needs:
-        account = account_of(facts, records, active, standing)
+        gmv = accounts.shown_gmv(active, records.hour)
+        account = Account(accounts.pay[active], gmv, *(each[active] for each in facts.known[:4]))
         advertiser = Advertiser(*(column[active] for column in facts.advertiser))
         if "observations" in needs:
             observations = observe(advertiser, records.moment(facts.day), account)
@@ -261,15 +240,6 @@ def make_view(
     return View(len(active), observations, track, deficit, bias)
 
 
-def account_of(facts: Facts, records: Records, active: np.ndarray, standing: Standing) -> Account:
-    gmv = standing.gmv[active]
-    if standing.pending is not None:
-        shows = np.arange(24)[None] <= records.hour[:, None]
-        gmv = (standing.pending[active] * shows).sum(axis=1)
-    earlier = (facts.week_pay, facts.week_gmv, facts.carried_gmv, facts.carried_fair)
-    return Account(standing.pay[active], gmv, *(each[active] for each in earlier))
-
-
 def week_deficit(advertiser: Advertiser, account: Account) -> np.ndarray:
     due = np.exp(advertiser.log_roi) * advertiser.budget
     pay, gmv = account.week_pay + account.day_pay, account.week_gmv + account.day_gmv
@@ -277,9 +247,9 @@ def week_deficit(advertiser: Advertiser, account: Account) -> np.ndarray:
 
 
 def in_file_order(
-    week: Week, plan: Plan, waves: Waves, records: Records, log: Log, standing: Standing
+    week: Week, plan: Plan, waves: Waves, records: Records, log: Table, length: np.ndarray
 ) -> Done:
-    length = standing.length[waves.rank]  # by slot
+    """`length`: rows that each advertiser has."""
     start = np.cumsum(length) - length
     owner = np.repeat(np.arange(len(length)), length)
     t = np.arange(len(owner)) - start[owner]
@@ -291,29 +261,26 @@ def in_file_order(
         "t": t.astype(np.uint16),
         "hour": records.hour[at],
         **dict(zip(USER, records.user.T[:, at], strict=True)),
-        "log_pctr": records.log_pctr[at],
-        "log_pcvr": records.log_pcvr[at],
-        "log_pgmv": records.log_pgmv[at],
-        "k": log.k[at],
+        **{name: getattr(records, name)[at] for name in ("log_pctr", "log_pcvr", "log_pgmv")},
+        "k": log["k"][at],
         "arm": plan.arms[owner],
-        **{name: getattr(log, name)[at] for name in ("win", "conv", "pay", "gmv", "seen", "done")},
+        **{name: log[name][at] for name in ("win", "conv", "pay", "gmv", "seen", "done")},
     }
+    expected = log["expected_gmv"][at]
     oracle_rows: Table = {
-        "exp_gmv": np.minimum(log.expected_gmv[at], LARGEST_HALF).astype(np.float16),
+        "exp_gmv": np.minimum(expected, LARGEST_HALF).astype(np.float16),
         "log_p0": records.log_p0[at].astype(np.float16),
     }
-    bias = week.advertisers.bias[plan.slots].astype(np.float32)
-    oracle_ledger: Table = {"exp_gmv": totals(owner, log.expected_gmv[at], length), "bias": bias}
+    oracle_ledger: Table = {
+        "exp_gmv": np.bincount(owner, expected, len(length)),
+        "bias": week.advertisers.bias[plan.slots].astype(np.float32),
+    }
     # Where a win costs what was bid, dividing by k says it without the rounding of predictions.
     fair = rows["pay"] / rows["k"].astype(np.float64)
     if week.world.price == "second":
         fair = rows["win"] * np.exp(records.log_fair[at].astype(np.float64))
     ledger = make_ledger(adv, plan.arms, owner, length, rows, fair)
     return Done(rows, ledger, oracle_rows, oracle_ledger)
-
-
-def totals(owner: np.ndarray, values: np.ndarray, length: np.ndarray) -> np.ndarray:
-    return np.bincount(owner, values, minlength=len(length))
 
 
 def make_ledger(
@@ -325,9 +292,8 @@ def make_ledger(
     fair: np.ndarray,
 ) -> Table:
     def total(values: np.ndarray) -> np.ndarray:
-        return totals(owner, values, length)
+        return np.bincount(owner, values, len(length))
 
-    k = rows["k"].astype(np.float64)
     last = np.cumsum(length) - 1
     return {
         "adv": adv,
@@ -338,20 +304,16 @@ def make_ledger(
         "pay": total(rows["pay"]),
         "gmv": total(rows["gmv"]),
         "fair_pay": total(fair),
-        "k_sum": total(k),
+        "k_sum": total(rows["k"].astype(np.float64)),
         "exhausted": (rows["done"][last] == BUDGET_SPENT).astype(np.uint8),
     }
 
 
 def next_known(known: Known, ledger: Table) -> Known:
     """What is known on the next day of the week."""
-    return Known(
-        known.week_pay + ledger["pay"],
-        known.week_gmv + ledger["gmv"],
-        DECAY * known.carried_pay + ledger["pay"],
-        DECAY * known.carried_gmv + ledger["gmv"],
-        DECAY * known.carried_fair + ledger["fair_pay"],
-    )
+    pay, gmv = known.week_pay + ledger["pay"], known.week_gmv + ledger["gmv"]
+    carried = zip(known[2:], (ledger[name] for name in ("gmv", "fair_pay", "pay")), strict=True)
+    return Known(pay, gmv, *(DECAY * before + today for before, today in carried))
 
 
 def nothing_known(count: int) -> Known:

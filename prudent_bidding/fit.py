@@ -16,9 +16,9 @@ from prudent.runs.lock import only_writer
 from prudent.training.learner import Learner
 from prudent_bidding import arms
 from prudent_bidding.dataset import HistoricalDataset, Learning, Scale
-from prudent_bidding.fit_plan import POLICY, RECORD, FitPlan, LastFit, write_fit_plan
+from prudent_bidding.fit_plan import FIT_PLAN, POLICY, RECORD, FitPlan, LastFit
 from prudent_bidding.forms import FORMS
-from prudent_bidding.tables import read_json
+from prudent_bidding.plan import read_json, write_plan
 
 FORMAT = 1  # of the record
 Tell = Callable[[int], None]  # takes the updates that are done
@@ -29,7 +29,8 @@ def fit(out: Path, data: Path, plan: FitPlan, last: LastFit | None, tell: Tell) 
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
     with only_writer(out):
-        write_fit_plan(out, plan)
+        advice = f"choose another folder with --out, and --init-from {out} to go on from it"
+        write_plan(out / FIT_PLAN, plan, advice)
         if (out / RECORD).exists():
             return dict(read_json(out / RECORD))
         history = HistoricalDataset(data, plan.weeks, learning=plan.learning())

@@ -1,87 +1,46 @@
 """`prudent bidding fit`: what a bidding team runs once a week on its own log."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import tyro
 
 from prudent import backend
-from prudent.cli.options import read
-from prudent.settings.checks import Count, CountOrZero, Positive, Seed, Share
-from prudent_bidding.dataset import GMVLabel
+from prudent.cli.options import parse
+from prudent.settings.checks import checked
 from prudent_bidding.fit_plan import POLICY, RECORD, FitPlan, make_fit_plan, read_last
-from prudent_bidding.forms import FormName
-from prudent_bidding.plan import LearnerSettings
-
-USUAL = LearnerSettings
+from prudent_bidding.progress_bar import bar
 
 
 @dataclass(frozen=True)
 class FitOptions:
-    algorithm: Annotated[str, tyro.conf.Positional]
-    """An off-policy one: cal, sac-lag, ..."""
+    plan: tyro.conf.OmitArgPrefixes[FitPlan]
     data: Path
     """A data set's folder, by `prudent bidding import` or `simulate`."""
     out: Path
     """A folder for the policy. After a kill the same command goes on."""
-    weeks: tuple[CountOrZero, ...] = ()
-    """To learn from (default: all that the data set has)."""
     init_from: Path | None = None
     """The folder of the last fit: go on from its learner and its scale of observations."""
-    updates: Count = USUAL.updates
-    batch_size: Count = USUAL.batch_size
-    hidden: tuple[Count, ...] = USUAL.hidden
-    discount: Share = USUAL.discount
-    multiplier_learning_rate: Positive = USUAL.multiplier_learning_rate
-    form: FormName = USUAL.form
-    """Of the constraint; `ratio` is for cal and ucb."""
-    gmv: GMVLabel = USUAL.gmv
-    """In the costs learned from: what orders brought, or what was predicted for the wins, times
-    what the advertiser's orders from then to the week's end made of it. The second holds for
-    simulated first-price markets only."""
-    strategy: str = USUAL.strategy
-    """Rows that are drawn: uniform, recent(HALF_LIFE), advertiser_balanced, stratified."""
-    seed: Seed = USUAL.seed
     quiet: bool = False
 
 
-# Not of the plan: where its data and files are, and what is shown.
-ELSEWHERE = ("algorithm", "data", "out", "weeks", "init_from", "quiet")
-
-
-def fit(arguments: list[str]) -> None:
-    options = read(FitOptions, "prudent bidding fit", arguments)
-    given = {name: value for name, value in vars(options).items() if name not in ELSEWHERE}
+def main(arguments: list[str]) -> None:
+    needed = FitOptions(FitPlan(algorithm=tyro.MISSING), tyro.MISSING, tyro.MISSING)
+    options = parse(FitOptions, "prudent bidding fit", arguments, default=needed)
     last = read_last(options.init_from) if options.init_from else None
-    plan = make_fit_plan(options.algorithm, options.data, options.weeks, given, last)
+    plan = make_fit_plan(checked(options.plan), options.data, last)
     finished = (options.out / RECORD).exists()
     backend.prepare()
-    from prudent_bidding.fit import fit as learn
+    from prudent_bidding.fit import fit
 
-    with showing(plan, options.quiet or finished) as tell:
-        record = learn(options.out, options.data, plan, last, tell)
+    with bar(f"{plan.algorithm}, updates", plan.updates, options.quiet or finished) as show:
+        record = fit(options.out, options.data, plan, last, lambda done: show(done, ""))
     if not options.quiet:
         if finished:
             print(f"{options.out} is finished; nothing is left to do")
         print("\n".join(described(options.out, plan, record)))
-
-
-@contextmanager
-def showing(plan: FitPlan, silent: bool) -> Iterator[Callable[[int], None]]:
-    """A bar of updates, on a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeRemainingColumn as Left
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Left())
-    disabled = silent or not console.is_terminal
-    with Progress(*columns, console=console, disable=disabled) as progress:
-        task = progress.add_task(f"{plan.algorithm}, updates", total=plan.updates)
-        yield lambda done: progress.update(task, completed=done)
 
 
 def described(out: Path, plan: FitPlan, record: Mapping[str, Any]) -> list[str]:

@@ -6,21 +6,26 @@ policy.safetensors   what can be deployed
 fit.json             the record, written last
 """
 
-import json
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Literal, NamedTuple
+
+from tyro.conf import Fixed, Positional, Suppress
 
 from prudent.algorithms import ALGORITHMS
 from prudent.files import checksum
-from prudent.settings.checks import Count, CountOrZero, checked
+from prudent.settings.checks import Count, CountOrZero, Positive, checked
 from prudent_bidding.dataset import check_first_price
 from prudent_bidding.manifest import read_manifest
-from prudent_bidding.plan import LearnerSettings, check_learners, learns_on_policy, write_first
+from prudent_bidding.plan import (
+    LearnerSettings,
+    check_learners,
+    learns_on_policy,
+    read_json,
+    read_settings,
+)
 from prudent_bidding.schema import MANIFEST, week_folder
-from prudent_bidding.tables import read_json
 
 LOG = "log"  # where a run has the name of its world
 FIT_PLAN, RECORD, POLICY = "fit-plan.json", "fit.json", "policy.safetensors"
@@ -30,21 +35,19 @@ FIT_PLAN, RECORD, POLICY = "fit-plan.json", "fit.json", "policy.safetensors"
 class FitPlan(LearnerSettings):
     """All that decides what a fit computes."""
 
-    algorithm: str = "cal"
+    preset: Annotated[str, Fixed, Suppress] = LOG
+    # A log does not know its groups and slots.
+    multiplier_scope: Annotated[Literal["global"], Fixed, Suppress] = "global"
+    advertiser_rate: Annotated[Positive, Fixed, Suppress] = LearnerSettings.advertiser_rate
+    algorithm: Positional[str] = "cal"
+    """An off-policy one: cal, sac-lag, ..."""
     weeks: tuple[CountOrZero, ...] = ()
-    manifests: tuple[str, ...] = ()  # checksums of these weeks'
-    number: Count = 1  # in a row of fits, each of which goes on from the one before
-    goes_on_from: str | None = None  # checksum of that one's policy
-
-    @staticmethod
-    def read(folder: Path) -> "FitPlan":
-        path = folder / FIT_PLAN
-        try:
-            return checked(FitPlan(**json.loads(path.read_bytes())))
-        except (OSError, ValueError, TypeError) as error:
-            raise ValueError(f"{path} is no plan of a fit that this version reads ({error})") from (
-                None
-            )
+    """To learn from (default: all that the data set has)."""
+    # Checksums of these weeks'.
+    manifests: Annotated[tuple[str, ...], Fixed, Suppress] = ()
+    # In a row of fits, each of which goes on from the one before: from the policy of this checksum.
+    number: Annotated[Count, Fixed, Suppress] = 1
+    goes_on_from: Annotated[str | None, Fixed, Suppress] = None
 
 
 class LastFit(NamedTuple):
@@ -60,33 +63,32 @@ def read_last(folder: Path) -> LastFit:
     expected, path = read_json(folder / RECORD).get("policy_sha256"), folder / POLICY
     if not path.is_file() or checksum(path.read_bytes()) != expected:
         raise ValueError(f"{path} is not the policy that {folder / RECORD} tells of; restore it")
-    return LastFit(folder, FitPlan.read(folder))
+    return LastFit(folder, read_settings(folder / FIT_PLAN, FitPlan))
 
 
-def make_fit_plan(
-    algorithm: str, data: Path, weeks: Sequence[int], given: dict[str, Any], last: LastFit | None
-) -> FitPlan:
-    """Refuses what cannot be fitted; nothing is written before."""
-    plan = checked(FitPlan(LOG, algorithm=algorithm, **given))
-    check_learners(plan, [algorithm])
-    if learns_on_policy(algorithm):
+def make_fit_plan(plan: FitPlan, data: Path, last: LastFit | None) -> FitPlan:
+    """The plan with what it is to learn from. Refuses what cannot be fitted; nothing is written
+    before.
+    """
+    check_learners(plan, [plan.algorithm])
+    if learns_on_policy(plan.algorithm):
         others = ", ".join(name for name in ALGORITHMS if not learns_on_policy(name))
         raise ValueError(
-            f"{algorithm} learns on-policy, from what it did itself; for a log there is: {others}"
+            f"{plan.algorithm} learns on-policy, from what it did itself; for a log there is: "
+            f"{others}"
         )
-    chosen = sorted(weeks) or weeks_in(data)
-    if len(set(chosen)) < len(chosen):
-        raise ValueError(f"--weeks {' '.join(map(str, chosen))}: each is given once")
-    manifests = [manifest_checksum(data, week) for week in chosen]
+    weeks = sorted(plan.weeks) or weeks_in(data)
+    if len(set(weeks)) < len(weeks):
+        raise ValueError(f"--weeks {' '.join(map(str, weeks))}: each is given once")
+    manifests = [manifest_checksum(data, week) for week in weeks]
     if plan.gmv == "calibrated":
         check_first_price(data)
-    plan = checked(plan, weeks=chosen, manifests=manifests)
+    plan = checked(plan, weeks=weeks, manifests=manifests)
     if last is None:
         return plan
     check_same(plan, last)
-    path = last.folder / POLICY
-    following = {"number": last.plan.number + 1, "goes_on_from": checksum(path.read_bytes())}
-    return checked(plan, **following)
+    policy = checksum((last.folder / POLICY).read_bytes())
+    return checked(plan, number=last.plan.number + 1, goes_on_from=policy)
 
 
 def weeks_in(data: Path) -> list[int]:
@@ -114,14 +116,3 @@ def check_same(plan: FitPlan, last: LastFit) -> None:
                 f"{last.folder} was fitted with {name.replace('_', ' ')} {then}, not {now}; give "
                 "the same settings, or begin anew without --init-from"
             )
-
-
-def write_fit_plan(folder: Path, plan: FitPlan) -> None:
-    """Into a new folder, or one that has this very plan."""
-    if not (folder / FIT_PLAN).exists():
-        write_first(folder / FIT_PLAN, plan)
-    elif FitPlan.read(folder) != plan:
-        raise ValueError(
-            f"{folder} holds a fit of another plan (settings, weeks or their data); choose another "
-            f"folder with --out, and --init-from {folder} to go on from it"
-        )

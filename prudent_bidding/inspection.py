@@ -20,7 +20,9 @@ import tyro
 from prudent.cli.options import read
 from prudent.files import to_json
 from prudent.settings.checks import CountOrZero
-from prudent_bidding.dataset import HistoricalDataset, Learning, LoggedWeek, whole_days
+from prudent_bidding.cache import whole_days
+from prudent_bidding.dataset import HistoricalDataset, Learning
+from prudent_bidding.logged_week import LoggedWeek
 from prudent_bidding.schema import K_HIGH, K_LOW
 
 SPREAD = 0.02  # of k within days; below it a log hardly says what another k would do

@@ -38,7 +38,7 @@ class Records(NamedTuple):
     rate: np.ndarray  # f32, true conversions per win
     bias: np.ndarray  # f32, what lasts of log(true / predicted)
 
-    def take(self, places: np.ndarray) -> "Records":
+    def take(self, places: np.ndarray | slice) -> "Records":
         return Records(*(column[places] for column in self))
 
     def moment(self, day: int | np.ndarray) -> Moment:

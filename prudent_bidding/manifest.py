@@ -10,7 +10,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from prudent_bidding.schema import MANIFEST, advertisers_file, ledger_file, rows_file, week_folder
+from prudent_bidding.day import Known, nothing_known
+from prudent_bidding.schema import (
+    MANIFEST,
+    advertisers_file,
+    carried_file,
+    ledger_file,
+    rows_file,
+    week_folder,
+)
 from prudent_bidding.shards import read_table
 
 Table = dict[str, np.ndarray]
@@ -88,3 +96,20 @@ def read_advertisers(data: Path, week: int) -> Table:
     if vouched:
         check_whole(path, vouched["sha256"])
     return read_table(path, "advertisers")
+
+
+def known_at_start(
+    data: Path, week: int, adv: np.ndarray, slots: np.ndarray, carried: str | None
+) -> Known:
+    """What is known of these advertisers when a week begins, from what the week before left, of
+    which `carried` is the checksum. Newcomers have no past.
+    """
+    known = nothing_known(len(slots))
+    if carried is None:
+        return known
+    path = data / carried_file(week - 1)
+    check_whole(path, carried)
+    before = read_table(path, "carried")
+    same = before["adv"][slots] == adv
+    gmv, fair, pay = (before[name][slots] * same for name in ("gmv", "fair_pay", "pay"))
+    return known._replace(carried_gmv=gmv, carried_fair=fair, carried_pay=pay)

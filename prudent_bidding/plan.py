@@ -12,10 +12,12 @@ tables.md  table-paper.csv  table-full.csv  frontier.png  index.html
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
+
+from tyro.conf import Fixed, Suppress
 
 from prudent.algorithms import ALGORITHMS
 from prudent.files import canonical_json, checksum, remove_leftovers, to_json, write_atomically
@@ -30,7 +32,6 @@ from prudent.settings.checks import (
     checked,
 )
 from prudent.settings.schedules import OnPolicySchedule
-from prudent_bidding.assignment import Assignment
 from prudent_bidding.dataset import GMVLabel, Learning, half_life_of
 from prudent_bidding.forms import FORMS, FormName
 from prudent_bidding.policies import GREEDY, RULES, checked_number
@@ -52,11 +53,16 @@ CUP_SETTINGS: dict[str, Any] = {"multiplier_learning_rate": 1.0, "hidden": (64, 
 
 @dataclass(frozen=True)
 class LearnerSettings:
-    """How algorithms learn from logged rows, whoever wrote the log."""
+    """How algorithms learn from logged rows, whoever wrote the log. The commands' options are
+    derived from these fields.
+    """
 
-    preset: str  # the world, or what stands for one
+    preset: str = "small"
+    """World and sizes: smoke (about two minutes), small, stationary, hard, paper-data, paper."""
     seed: Seed = 0
+    """Of the learners."""
     updates: Count = 20_000
+    """Of each off-policy algorithm (in a run: a week)."""
     batch_size: Count = 64
     hidden: tuple[Count, ...] = (256, 256)
     discount: Share = 0.999
@@ -67,17 +73,27 @@ class LearnerSettings:
     # One action moves a day's pay by less than a hundredth of what the day is worth.
     initial_temperature: Positive = 0.01
     strategy: str = "uniform"
+    """Rows that are drawn: uniform, recent(HALF_LIFE), advertiser_balanced, stratified."""
     form: FormName = "deficit"
+    """Of the constraint; `ratio` is for cal and ucb."""
     gmv: GMVLabel = "calibrated"
+    """In the costs learned from: what orders brought, or what was predicted for the wins, times
+    what the advertiser's orders from then to the week's end made of it. The second holds for
+    simulated first-price markets only. Metrics are always of the first."""
     constraint_at: Literal["batch", "accumulated"] = "batch"
+    """What the multiplier holds against the bound: the cost still to come from a record on, or with
+    that of the day so far, which goes well with several multipliers (cal and ucb)."""
     multiplier_scope: Literal["global", "group", "advertiser"] = "global"
-    # Of an advertiser's own multiplier, per unit of cost measured in a week.
+    """One multiplier, one for each category, or one for each advertiser, which then answers to its
+    measured deficit once a week (cal and ucb)."""
     advertiser_rate: Positive = 0.3
+    """Of an advertiser's multiplier, per tenth of a day's budget that was missing."""
     budget_units: Positive = 10.0
+    """In which rewards and costs are counted: so many are a day's budget."""
     conservatism: NotNegative | None = None
     convexity: NotNegative | None = None
     # Settings of CUP_SETTINGS that were given for all, and so hold for CUP too.
-    given_to_cup: tuple[str, ...] = ()
+    given_to_cup: Annotated[tuple[str, ...], Fixed, Suppress] = ()
 
     def bound(self) -> float:
         """What the expected cost may reach, in the unit of the rows' costs."""
@@ -155,58 +171,79 @@ class Plan(LearnerSettings):
 
     algorithms: tuple[str, ...] = PAPER_COLUMNS
     references: tuple[str, ...] = REFERENCES
+    """Policies in worlds of their own: constant:K, feedback:AIM, dual:RATE, informed:AIM,
+    behaviour-cloning."""
     weeks: Count = 4
+    """Deployments after the incumbent's week."""
     world_seed: Seed = 0
     history: Literal["shared", "own"] = "shared"
+    """Learn from all arms' weeks, or from one's own (and the incumbent's first)."""
     assignment: Literal["switchback", "weekly"] = "switchback"
+    """How arms share advertisers."""
     deployed: Literal["sampled", "greedy"] = "sampled"
-    world_sha256: str = ""
+    """Stochastic policies, which the next update can learn from, or their modes."""
+    world_sha256: Annotated[str, Fixed, Suppress] = ""
 
     @property
     def arms(self) -> tuple[str, ...]:
         """All that share the world; the incumbent last."""
         return (*self.algorithms, INCUMBENT)
 
-    def world_assignment(self) -> Assignment:
-        return self.assignment
-
     @staticmethod
     def read(folder: Path) -> "Plan":
         path = folder / PLAN
         if not path.exists():
             raise ValueError(f"{folder} holds no semi-batch run (there is no {PLAN})")
-        try:
-            fields = json.loads(path.read_bytes())
-            plan = checked(Plan(**fields))
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{path} is not a plan this version reads ({error})") from None
+        plan = read_settings(path, Plan)
         check_plan(plan)
         return plan
 
 
+Settings = TypeVar("Settings", bound=LearnerSettings)
+
+
+def read_settings(path: Path, kind: type[Settings]) -> Settings:
+    try:
+        return checked(kind(**json.loads(path.read_bytes())))
+    except (OSError, ValueError, TypeError) as error:
+        raise ValueError(f"{path} is not a plan this version reads ({error})") from None
+
+
+def read_json(path: Path) -> Mapping[str, Any]:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read ({error}); restore it or begin anew") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} holds no JSON object; restore it or begin anew")
+    return found
+
+
 # What the presets of a world mean for learners, where nothing else is said.
 SIZES: dict[str, dict[str, Any]] = {
-    "smoke": {"updates": 192, "hidden": (32, 32), "weeks": 2},  # one compiled size
+    "smoke": {  # updates of one compiled size
+        "updates": 192, "hidden": (32, 32), "weeks": 2,
+        "references": ("constant:0.7", "constant:0.9", "feedback:0.9", CLONING),
+    },
     "small": {"updates": 20_000},
     "stationary": {"updates": 20_000},
     "hard": {"updates": 20_000},
     "paper-data": {"updates": 10_000, "batch_size": 512},
     "paper": {"updates": 100_000, "batch_size": 512},
-}
-SMOKE_REFERENCES = ("constant:0.7", "constant:0.9", "feedback:0.9", CLONING)
+}  # fmt: skip
+
+
+def usual_plan(preset: str) -> Plan:
+    if preset not in SIZES:
+        raise ValueError(f"no preset {preset!r}; there is: {', '.join(SIZES)}")
+    sha = world_hash(world_preset(preset))
+    return Plan(**{"preset": preset, "world_sha256": sha, **SIZES[preset]})
 
 
 def make_plan(preset: str, given: dict[str, Any]) -> Plan:
-    """The plan of a preset with what was given instead; what is None was not."""
-    if preset not in SIZES:
-        raise ValueError(f"no preset {preset!r}; there is: {', '.join(SIZES)}")
-    values = {name: value for name, value in given.items() if value is not None}
-    values["given_to_cup"] = tuple(name for name in CUP_SETTINGS if name in values)
-    sizes = dict(SIZES[preset])
-    if preset == "smoke":
-        sizes["references"] = SMOKE_REFERENCES
-    sha = world_hash(world_preset(preset))
-    plan = checked(Plan(**{"preset": preset, **sizes, **values, "world_sha256": sha}))
+    """The plan of a preset with what was given instead."""
+    to_cup = tuple(name for name in CUP_SETTINGS if name in given)
+    plan = checked(usual_plan(preset), **given, given_to_cup=to_cup)
     plan = replace(plan, references=tuple(map(reference_name, plan.references)))
     check_plan(plan)
     return plan
@@ -220,7 +257,7 @@ def check_learners(settings: LearnerSettings, algorithms: Sequence[str]) -> None
         raise ValueError(f"no algorithm {unknown[0]!r}; there is: {', '.join(ALGORITHMS)}")
     unable = [name for name in algorithms if name not in CAL_NAMES]
     for option in (option for option, given in settings.special().items() if given and unable):
-        raise ValueError(f"{option} is for {', '.join(CAL_NAMES)}; {unable[0]} has no such setting")
+        raise ValueError(f"{option} is for cal and ucb; {unable[0]} has no such setting")
     if settings.form == "ratio" and settings.constraint_at == "accumulated":
         raise ValueError("--constraint-at accumulated adds to a sum; --form ratio has none")
 
@@ -263,21 +300,13 @@ def reference_name(name: str) -> str:
     return f"{rule}:{checked_number(name, rule, number):.15g}"
 
 
-def write_plan(folder: Path, plan: Plan) -> None:
+def write_plan(path: Path, plan: LearnerSettings, advice: str = "") -> None:
     """Into a new folder, or one that has this very plan."""
-    if (folder / PLAN).exists():
-        if Plan.read(folder) != plan:
-            raise ValueError(
-                f"{folder} holds a run of another plan; go on with `prudent bidding run --resume "
-                f"{folder}`, or choose another folder with --out"
-            )
-        return
-    write_first(folder / PLAN, plan)
-
-
-def write_first(path: Path, plan: LearnerSettings) -> None:
-    """The first file of a folder; one that holds anything else is left alone."""
     folder = path.parent
+    if path.exists():
+        if read_settings(path, type(plan)) != plan:
+            raise ValueError(f"{folder} holds a run of another plan; {advice}")
+        return
     remove_leftovers(folder)
     others = sorted(p.name for p in folder.iterdir() if p.name != LOCK)
     if others:

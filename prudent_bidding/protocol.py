@@ -24,15 +24,17 @@ from prudent.files import make_folder, to_json, write_atomically, writing
 from prudent.runs.lock import only_writer
 from prudent.settings.registration import OURS
 from prudent_bidding import metrics
-from prudent_bidding.dataset import build_cache
+from prudent_bidding.cache import build_cache
 from prudent_bidding.engines import EngineName, make_engine
 from prudent_bidding.plan import (
     CLONING,
     INCUMBENT,
+    PLAN,
     Plan,
     calibration_file,
     deployed_policy,
     policy_file,
+    read_json,
     record_file,
     reference_folder,
     results_file,
@@ -40,7 +42,7 @@ from prudent_bidding.plan import (
 )
 from prudent_bidding.schema import MANIFEST, carried_file, week_folder
 from prudent_bidding.simulate import make_order, simulate_week
-from prudent_bidding.tables import read_json, write_report
+from prudent_bidding.tables import write_report
 from prudent_bidding.world import preset as world_preset
 
 Say = Callable[[str], None]
@@ -69,7 +71,8 @@ def run_protocol(
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     with only_writer(folder):
-        write_plan(folder, plan)
+        advice = f"go on with `prudent bidding run --resume {folder}`, or choose another folder "
+        write_plan(folder / PLAN, plan, f"{advice}with --out")
         for name in ("arms", "references", "results"):
             make_folder(folder / name)
         site = Site(folder, plan, processes, engine, say)
@@ -123,9 +126,7 @@ def deploy(site: Site, data: Path, week: int, policies: Sequence[str]) -> float 
         return None
     site.say(f"week {week}: simulating {data.name} with {len(policies)} arms")
     began = perf_counter()
-    order = make_order(
-        data, site.world, plan.world_seed, week, policies, plan.world_assignment(), False
-    )
+    order = make_order(data, site.world, plan.world_seed, week, policies, plan.assignment, False)
     simulate_week(order, site.engine)
     return perf_counter() - began
 

@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from prudent_bidding.dataset import PACKED, HistoricalDataset, Segments, build_cache
+from prudent_bidding.cache import PACKED, build_cache
+from prudent_bidding.dataset import HistoricalDataset
 from prudent_bidding.engines import make_engine
+from prudent_bidding.logged_week import Segments
 from prudent_bidding.simulate import make_order, simulate_week
 from prudent_bidding.world import preset
 

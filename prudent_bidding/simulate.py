@@ -8,7 +8,6 @@ twice.
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
@@ -20,8 +19,14 @@ from prudent.files import canonical_json, checksum, to_json, write_atomically, w
 from prudent.runs.lock import only_writer
 from prudent_bidding import schema
 from prudent_bidding.assignment import Assignment, assign, volume_deciles
-from prudent_bidding.day import Known, Plan, next_known, nothing_known, simulate_day
-from prudent_bidding.manifest import DamagedWeek, read_manifest, shards_of
+from prudent_bidding.day import (
+    Known,
+    Plan,
+    advertisers_of,
+    next_known,
+    simulate_day,
+)
+from prudent_bidding.manifest import DamagedWeek, known_at_start, read_manifest, shards_of
 from prudent_bidding.observation import DECAY
 from prudent_bidding.policies import GREEDY, make_policy, network_file, rule_numbers
 from prudent_bidding.population import Week, make_week
@@ -93,28 +98,33 @@ def run_task(task: Task) -> Finished:
     week = make_week(order.world, order.seed, order.week)
     policies = load_policies(order.folder, order.policies, order.checksums)
     result = simulate_day(week, make_plan(week, task), policies)
-    place = (order.week, task.day, task.block)
-    rows_path, ledger_path = schema.rows_file(*place), schema.ledger_file(*place)
-    note = {"task": task_key(task)}
+    note: dict[str, Any] = {"task": task_key(task)}
+    rows_path, ledger_path, oracle_paths = files_of(task)
     rows = write_table(folder / rows_path, "rows", result.rows, note)
+    tables = {"oracle-ledger": result.oracle_ledger, "oracle-rows": result.oracle_rows}
     oracle = [
-        write_table(
-            folder / schema.oracle_file(ledger_path), "oracle-ledger", result.oracle_ledger, note
-        )
+        write_table(folder / path, kind, tables[kind], note) for kind, path in oracle_paths.items()
     ]
-    if order.oracle_rows:
-        path = folder / schema.oracle_file(rows_path)
-        oracle.append(write_table(path, "oracle-rows", result.oracle_rows, note))
     # Last, and with what it vouches for.
-    vouched = {**note, "rows": list(rows), "oracle": [list(each) for each in oracle]}
-    ledger = write_table(folder / ledger_path, "ledger", result.ledger, vouched)
+    note |= {"rows": list(rows), "oracle": [list(each) for each in oracle]}
+    ledger = write_table(folder / ledger_path, "ledger", result.ledger, note)
     return Finished(task, rows, ledger, tuple(oracle), skipped=False)
+
+
+def files_of(task: Task) -> tuple[Path, Path, dict[str, Path]]:
+    """Rows, ledger and, by kind, the oracle's; relative to the data set."""
+    place = (task.order.week, task.day, task.block)
+    rows, ledger = schema.rows_file(*place), schema.ledger_file(*place)
+    oracle = {"oracle-ledger": schema.oracle_file(ledger)}
+    if task.order.oracle_rows:
+        oracle["oracle-rows"] = schema.oracle_file(rows)
+    return rows, ledger, oracle
 
 
 def finished(task: Task) -> Finished | None:
     """What a task wrote, if it has and all of it is still there."""
-    folder, place = Path(task.order.folder), (task.order.week, task.day, task.block)
-    rows_path, ledger_path = schema.rows_file(*place), schema.ledger_file(*place)
+    folder = Path(task.order.folder)
+    rows_path, ledger_path, oracle_paths = files_of(task)
     note = read_note(folder / ledger_path)
     if note is None:
         return None
@@ -124,9 +134,8 @@ def finished(task: Task) -> Finished | None:
             "choose another folder with --out"
         )
     rows, oracle = Written(*note["rows"]), tuple(Written(*each) for each in note["oracle"])
-    paths = [rows_path, schema.oracle_file(ledger_path), schema.oracle_file(rows_path)]
-    written = [rows, *oracle]  # without the oracle's rows where nobody asked for them
-    if not all(is_whole(folder / path, each) for path, each in zip(paths, written, strict=False)):
+    paths = [rows_path, *oracle_paths.values()]
+    if not all(map(is_whole, [folder / path for path in paths], [rows, *oracle])):
         return None
     content = (folder / ledger_path).read_bytes()
     advertisers = len(block_slots(task.order.world, task.block))
@@ -141,8 +150,7 @@ def difference(task: Task, note: dict[str, Any]) -> str:
     order = task.order
     other = task._replace(order=order._replace(oracle_rows=not order.oracle_rows))
     if note.get("task") == task_key(other):
-        how = "--no-oracle-rows" if order.oracle_rows else "--oracle-rows"
-        return f"written with {how}"
+        return f"written with {'--no-oracle-rows' if order.oracle_rows else '--oracle-rows'}"
     return "other policies, numbers of a rule, seed, world or week before"
 
 
@@ -189,12 +197,8 @@ def make_plan(week: Week, task: Task) -> Plan:
 def known_before(week: Week, task: Task, slots: np.ndarray) -> Known:
     """From what the week before left, and the ledgers of this week's days so far."""
     folder, number = Path(task.order.folder), task.order.week
-    known = nothing_known(len(slots))
-    if task.order.carried is not None:
-        before = read_table(folder / schema.carried_file(number - 1), "carried")
-        same = before["adv"][slots] == week.advertisers.adv[slots]  # newcomers have no past
-        pay, gmv, fair = (before[name][slots] * same for name in ("pay", "gmv", "fair_pay"))
-        known = known._replace(carried_pay=pay, carried_gmv=gmv, carried_fair=fair)
+    adv = week.advertisers.adv[slots]
+    known = known_at_start(folder, number, adv, slots, task.order.carried)
     for day in range(task.day):
         path = folder / schema.ledger_file(number, day, task.block)
         known = next_known(known, read_table(path, "ledger"))
@@ -203,20 +207,15 @@ def known_before(week: Week, task: Task, slots: np.ndarray) -> Known:
 
 def price_shift(week: Week, task: Task) -> np.ndarray:
     """How yesterday's bids move today's prices, by category; needs every block of yesterday."""
-    categories = week.world.categories
-    shift = np.zeros(categories)
-    if week.world.market != "meanfield":
-        return shift
-    folder, number, day = Path(task.order.folder), task.order.week, task.day - 1
+    number, day = task.order.week, task.day - 1
     if day < 0:
-        if task.order.carried is None:
-            return shift
         number, day = number - 1, DAYS - 1
+    nothing_before = task.day == 0 and task.order.carried is None
+    if week.world.market != "meanfield" or nothing_before:
+        return np.zeros(week.world.categories)
     yesterday = make_week(week.world, week.seed, number)
-    tables = [
-        read_table(folder / schema.ledger_file(number, day, block), "ledger", ["k_sum", "rows"])
-        for block in range(week.world.blocks)
-    ]
+    paths = [schema.ledger_file(number, day, block) for block in range(week.world.blocks)]
+    tables = [read_table(Path(task.order.folder) / path, "ledger") for path in paths]
     return mean_field(week.world, yesterday.advertisers.category, tables)
 
 
@@ -244,22 +243,15 @@ def simulate_week(
 ) -> dict[str, Any]:
     """Write a week and its manifest, which is returned; what is there already is kept."""
     folder = Path(order.folder)
-    with held(folder):
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    with only_writer(folder):
         advertisers = prepare_folder(order)
         done = []
         for result in engine(stages(order)):
             tell(result)
             done.append(result)
         return conclude(order, done, advertisers)
-
-
-@contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """One simulation at a time writes a folder."""
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    with only_writer(folder):
-        yield
 
 
 def stages(order: Order) -> list[Stage]:
@@ -274,26 +266,22 @@ def stages(order: Order) -> list[Stage]:
 
 def prepare_folder(order: Order) -> Written:
     """The world and the week's advertisers, unless they are there; returns the latter."""
-    folder = Path(order.folder)
-    week = make_week(order.world, order.seed, order.week)
+    folder, sha = Path(order.folder), world_hash(order.world)
     content = {
         "format": FORMAT,
         "seed": order.seed,
         "world_version": VERSION,
-        "world_sha256": world_hash(order.world),
+        "world_sha256": sha,
         "world": asdict(order.world),
     }
     text = (to_json(content, indent=2) + "\n").encode()
     path = folder / WORLD
-    if path.exists():
-        if path.read_bytes() != text:
-            raise ValueError(
-                f"{folder} holds a data set of another world or seed; choose another folder with "
-                "--out"
-            )
-    else:
+    if not path.exists():
         write_atomically(path, text)
-    table = advertiser_table(week)
+    elif path.read_bytes() != text:
+        raise ValueError(
+            f"{folder} holds a data set of another world or seed; choose another folder with --out"
+        )
     path = folder / schema.advertisers_file(order.week)
     try:
         vouched = read_manifest(folder, order.week).get("advertisers")
@@ -301,13 +289,13 @@ def prepare_folder(order: Order) -> Written:
         vouched = None
     if vouched and is_whole(path, Written(**vouched)):
         return Written(**vouched)
-    return write_table(path, "advertisers", table, {"world": world_hash(order.world)})
+    table = advertiser_table(make_week(order.world, order.seed, order.week))
+    return write_table(path, "advertisers", table, {"world": sha})
 
 
 def advertiser_table(week: Week) -> dict[str, np.ndarray]:
     people, slots = week.advertisers, np.arange(week.world.advertisers)
-    category = week.structure.category[people.category].astype(np.float32)
-    ad = people.ad.astype(np.float32)
+    seen = advertisers_of(week, slots)
     return {
         "adv": people.adv,
         "slot": slots.astype(np.uint32),
@@ -315,10 +303,10 @@ def advertiser_table(week: Week) -> dict[str, np.ndarray]:
         "category": people.category.astype(np.uint8),
         "volume_decile": volume_deciles(people.volume).astype(np.uint8),
         "volume": people.volume.astype(np.uint16),
-        "log_roi": people.log_roi.astype(np.float32),
+        "log_roi": seen.log_roi,
         "budget": week.budget,
-        **dict(zip(schema.CATEGORY, category.T, strict=True)),
-        **dict(zip(schema.AD, ad.T, strict=True)),
+        **dict(zip(schema.CATEGORY, seen.category.T, strict=True)),
+        **dict(zip(schema.AD, seen.ad.T, strict=True)),
     }
 
 
@@ -327,7 +315,6 @@ def conclude(order: Order, done: Sequence[Finished], advertisers: Written) -> di
     folder = Path(order.folder)
     carried = write_carried(order)
     done = sorted(done, key=lambda result: (result.task.day, result.task.block))
-    rows = sum(result.rows.rows for result in done)
     manifest = {
         "format": FORMAT,
         "world_sha256": world_hash(order.world),
@@ -340,7 +327,7 @@ def conclude(order: Order, done: Sequence[Finished], advertisers: Written) -> di
         ],
         "carried_in": order.carried,
         "carried_out": carried.sha256,
-        "rows": rows,
+        "rows": sum(result.rows.rows for result in done),
         "row_bytes": sum(result.rows.bytes for result in done),
         "advertisers": advertisers._asdict(),
         "shards": [shard_entry(result) for result in done],
@@ -352,14 +339,14 @@ def conclude(order: Order, done: Sequence[Finished], advertisers: Written) -> di
 
 def shard_entry(result: Finished) -> dict[str, Any]:
     order, day, block = result.task
-    place = (order.week, day, block)
+    rows_path, ledger_path, _ = files_of(result.task)
     return {
         "day": day,
         "block": block,
-        "seed": [order.seed, *place],
-        "file": str(schema.rows_file(*place)),
+        "seed": [order.seed, order.week, day, block],
+        "file": str(rows_path),
         **result.rows._asdict(),
-        "ledger": {"file": str(schema.ledger_file(*place)), **result.ledger._asdict()},
+        "ledger": {"file": str(ledger_path), **result.ledger._asdict()},
         "oracle": [written._asdict() for written in result.oracle],
     }
 
@@ -399,18 +386,10 @@ def make_order(
         raise ValueError("a policy is needed (--policy incumbent, constant:0.85, or a file)")
     if assignment == "isolated" and len(policies) > 1:
         raise ValueError("isolated arms have a data set each: give one policy at a time")
-    kept = [keep_policy(folder, description) for description in policies]
-    return Order(
-        str(folder),
-        world,
-        seed,
-        week,
-        tuple(name for name, _ in kept),
-        tuple(sha for _, sha in kept),
-        assignment,
-        oracle_rows,
-        carried_before(folder, week),
-    )
+    names, checksums = zip(*(keep_policy(folder, name) for name in policies), strict=True)
+    before = folder / schema.carried_file(week - 1)
+    carried = checksum(before.read_bytes()) if week and before.exists() else None
+    return Order(str(folder), world, seed, week, names, checksums, assignment, oracle_rows, carried)
 
 
 def keep_policy(folder: Path, description: str) -> tuple[str, str | None]:
@@ -429,10 +408,3 @@ def keep_policy(folder: Path, description: str) -> tuple[str, str | None]:
             os.makedirs((folder / name).parent, exist_ok=True)
         write_atomically(folder / name, content)
     return str(name) + (GREEDY if description.endswith(GREEDY) else ""), sha
-
-
-def carried_before(folder: Path, week: int) -> str | None:
-    path = folder / schema.carried_file(week - 1)
-    if week == 0 or not path.exists():
-        return None
-    return checksum(path.read_bytes())

@@ -4,8 +4,8 @@ import base64
 import csv
 import html
 import io
-import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from prudent.files import write_atomically
 from prudent.report.tables import markdown
 from prudent_bidding.forms import FORMS, FormName
-from prudent_bidding.plan import INCUMBENT, Plan, calibration_file, results_file
+from prudent_bidding.plan import INCUMBENT, Plan, calibration_file, read_json, results_file
 from prudent_bidding.schema import DAYS
 from prudent_bidding.world import preset as world_preset
 
@@ -23,6 +23,7 @@ TITLES = {
     "sac-lag": "SAC-Lag", "ucb": "UCB-k", INCUMBENT: "incumbent",
 }  # fmt: skip
 CONSTANT, BEST_CONSTANT = "constant:", "best constant (hindsight)"
+Rows = list[list[str]]  # the first has the headings
 
 
 class Line(NamedTuple):
@@ -32,23 +33,26 @@ class Line(NamedTuple):
     name: str
     kind: str  # algorithm, incumbent or reference
     metrics: Mapping[str, Any]
-    training: Mapping[str, Any]
-    calibration: Mapping[str, Any]
     results: Mapping[str, Any]  # of the week
+    training: Mapping[str, Any] = {}
+    calibration: Mapping[str, Any] = {}
+
+    @property
+    def is_constant(self) -> bool:
+        return self.name.startswith(CONSTANT)
+
+    def value(self, metric: str) -> float:
+        """NaN where it was not measured."""
+        found = self.metrics.get(metric)
+        return math.nan if found is None else float(found["value"])
 
 
 def title(name: str) -> str:
     return TITLES.get(name, name)
 
 
-def read_json(path: Path) -> Mapping[str, Any]:
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read ({error}); restore it or begin anew") from None
-    if not isinstance(found, dict):
-        raise ValueError(f"{path} holds no JSON object; restore it or begin anew")
-    return found
+def constant(name: str) -> float:
+    return float(name.removeprefix(CONSTANT))
 
 
 def read_lines(folder: Path, plan: Plan) -> list[Line]:
@@ -64,52 +68,29 @@ def read_lines(folder: Path, plan: Plan) -> list[Line]:
             training = results.get("training", {}).get(name, {})
             measured = calibration_file(folder, name, week)
             calibration = read_json(measured) if measured.exists() else {}
-            lines.append(Line(week, name, kind, found, training, calibration, results))
-        references = results.get("references", {})
-        for name, found in references.items():
-            lines.append(Line(week, name, "reference", found, {}, {}, results))
+            lines.append(Line(week, name, kind, found, results, training, calibration))
+        references = dict(results.get("references", {}))
         best = best_constant(references, plan.form)
         if best is not None:
-            name = f"{BEST_CONSTANT}: {constant(best):g}"
-            lines.append(Line(week, name, "reference", references[best], {}, {}, results))
+            references[f"{BEST_CONSTANT}: {constant(best):g}"] = references[best]
+        lines += [
+            Line(week, name, "reference", found, results) for name, found in references.items()
+        ]
     return lines
-
-
-def constant(name: str) -> float:
-    return float(name.removeprefix(CONSTANT))
 
 
 def best_constant(references: Mapping[str, Mapping[str, Any]], form: FormName) -> str | None:
     """The one that pays most within the constraint that learners have; else the safest."""
-    # Results of older versions have the deficit only.
-    constants = [n for n in references if n.startswith(CONSTANT) and form in references[n]]
-    if not constants:
-        return None
 
     def number(name: str, metric: str) -> float:
         return float(references[name][metric]["value"])
 
+    # Results of older versions have the deficit only.
+    constants = [n for n in references if n.startswith(CONSTANT) and form in references[n]]
     within = [name for name in constants if number(name, form) <= FORMS[form].bound]
     if within:
         return max(within, key=lambda name: number(name, "pay_per_day"))
-    return min(constants, key=lambda name: number(name, form))
-
-
-def value(line: Line, name: str) -> float | None:
-    found = line.metrics.get(name)
-    return None if found is None else float(found["value"])
-
-
-def shown(line: Line, name: str, scale: float = 1.0, digits: int = 1) -> str:
-    """The value with its interval; a dash where there is none."""
-    found = line.metrics.get(name)
-    if found is None:
-        return "-"
-    text = f"{scale * found['value']:.{digits}f}"
-    if found["interval"]:
-        low, high = (f"{scale * bound:.{digits}f}" for bound in found["interval"])
-        text += f" [{low}, {high}]"
-    return text
+    return min(constants, key=lambda name: number(name, form), default=None)
 
 
 def platform_days(plan: Plan) -> int:
@@ -126,83 +107,100 @@ def caption(plan: Plan) -> str:
     )
 
 
-def paper_table(lines: Sequence[Line], plan: Plan) -> list[list[str]]:
-    """Week rows, algorithm columns: Pay in thousands | violations in %. Pay is less the least in
+def paper_table(lines: Sequence[Line], plan: Plan) -> Rows:
+    """Week rows, algorithm columns: Pay in thousands / violations in %. Pay is less the least in
     the table, as in the paper: only differences mean anything.
     """
     own = [line for line in lines if line.kind == "algorithm" and line.week > 0]
     if not own:
         return []
-    days = platform_days(plan)
-    pay = {(line.week, line.name): (value(line, "pay_per_day") or 0.0) * days for line in own}
+    thousands = platform_days(plan) / 1000
+    pay = {(line.week, line.name): thousands * line.value("pay_per_day") for line in own}
     least = min(pay.values())
-    rows = [["week", *map(title, plan.algorithms)]]
-    for week in sorted({line.week for line in own}):
-        cells = [f"{week}"]
-        for line in (each for each in own if each.week == week):
-            violations = value(line, "vio_week")
-            rate = "-" if violations is None else f"{100 * violations:.2f}"
-            cells.append(f"{(pay[week, line.name] - least) / 1000:.2f} / {rate}")
-        rows.append(cells)
-    return rows
 
-
-def full_table(lines: Sequence[Line], plan: Plan) -> list[list[str]]:
-    days = platform_days(plan) / 1000
-    rows = [
-        [
-            *("week", "policy", "kind", "pay (k)", "pay against incumbent (%)", "vio_week (%)"),
-            *("vio_day (%)", "vio_exp (%)", "vio_week 5 % (%)", "vio_week 10 % (%)", "depth (%)"),
-            *("ROI / target", "budget used (%)", "exhausted (%)", "win rate (%)", "mean k"),
-            *("multiplier", "critic: conservative", "critic: realised", "critic spread"),
-            *("train (s)", "simulate (s)", "rows"),
-        ]
-    ]
-    for line in lines:
-        multiplier = line.training.get("training", {}).get("multiplier")
-        rows.append(
-            [
-                str(line.week),
-                title(line.name),
-                line.kind,
-                shown(line, "pay_per_day", days),
-                shown(line, "pay_change", 100.0),
-                *(shown(line, f"vio_{kind}", 100.0) for kind in ("week", "day", "exp")),
-                *(shown(line, f"vio_week_{tolerance}", 100.0) for tolerance in ("5%", "10%")),
-                shown(line, "depth", 100.0, 2),
-                shown(line, "roi_ratio", 1.0, 3),
-                *(shown(line, name, 100.0) for name in ("utilisation", "exhausted", "win_rate")),
-                shown(line, "mean_k", 1.0, 3),
-                number(multiplier),
-                *(number(line.calibration.get(n)) for n in ("conservative", "realised", "spread")),
-                number(line.training.get("train_seconds"), 0),
-                *shared_world(line),
-            ]
+    def cell(line: Line) -> str:
+        return (
+            f"{pay[line.week, line.name] - least:.2f} / {number(100 * line.value('vio_week'), 2)}"
         )
-    return rows
 
-
-def shared_world(line: Line) -> list[str]:
-    """Seconds and rows of the simulation that all arms had in common."""
-    if line.kind == "reference" or "rows" not in line.results:
-        return ["-", "-"]
-    return [number(line.results.get("simulation_seconds"), 0), str(line.results["rows"])]
+    weeks = sorted({line.week for line in own})
+    rows = [[str(week), *(cell(line) for line in own if line.week == week)] for week in weeks]
+    return [["week", *map(title, plan.algorithms)], *rows]
 
 
 def number(found: Any, digits: int = 3) -> str:
-    return "-" if found is None else f"{float(found):.{digits}f}"
+    return "-" if found is None or math.isnan(found) else f"{float(found):.{digits}f}"
 
 
-def frontier(lines: Sequence[Line], plan: Plan, path: Path) -> bytes:
+Cell = Callable[[Line], str]
+
+
+def metric(name: str, scale: float = 100.0, digits: int = 1) -> Cell:
+    """The value with its interval; a dash where there is none."""
+
+    def shown(line: Line) -> str:
+        text = number(scale * line.value(name), digits)
+        if text != "-" and line.metrics[name]["interval"]:
+            low, high = (number(scale * bound, digits) for bound in line.metrics[name]["interval"])
+            text += f" [{low}, {high}]"
+        return text
+
+    return shown
+
+
+def columns(plan: Plan) -> dict[str, Cell]:
+    def of_world(name: str) -> Cell:
+        """Of the simulation that all arms had in common."""
+
+        def shown(line: Line) -> str:
+            shared = line.kind != "reference" and "rows" in line.results
+            return number(line.results.get(name) if shared else None, 0)
+
+        return shown
+
+    def critic(name: str) -> Cell:
+        return lambda line: number(line.calibration.get(name))
+
+    return {
+        "week": lambda line: str(line.week),
+        "policy": lambda line: title(line.name),
+        "kind": lambda line: line.kind,
+        "pay (k)": metric("pay_per_day", platform_days(plan) / 1000),
+        "pay against incumbent (%)": metric("pay_change"),
+        "vio_week (%)": metric("vio_week"),
+        "vio_day (%)": metric("vio_day"),
+        "vio_exp (%)": metric("vio_exp"),
+        "vio_week 5 % (%)": metric("vio_week_5%"),
+        "vio_week 10 % (%)": metric("vio_week_10%"),
+        "depth (%)": metric("depth", digits=2),
+        "ROI / target": metric("roi_ratio", 1.0, 3),
+        "budget used (%)": metric("utilisation"),
+        "exhausted (%)": metric("exhausted"),
+        "win rate (%)": metric("win_rate"),
+        "mean k": metric("mean_k", 1.0, 3),
+        "multiplier": lambda line: number(line.training.get("training", {}).get("multiplier")),
+        "critic: conservative": critic("conservative"),
+        "critic: realised": critic("realised"),
+        "critic spread": critic("spread"),
+        "train (s)": lambda line: number(line.training.get("train_seconds"), 0),
+        "simulate (s)": of_world("simulation_seconds"),
+        "rows": of_world("rows"),
+    }
+
+
+def full_table(lines: Sequence[Line], plan: Plan) -> Rows:
+    shown = columns(plan)
+    return [[*shown], *([cell(line) for cell in shown.values()] for line in lines)]
+
+
+def frontier(lines: Sequence[Line], plan: Plan) -> bytes:
     """Pay against violations, a point per week: Pay alone is had by bidding more."""
     figure = Figure(figsize=(8.0, 5.5), layout="constrained")
     axes = figure.add_subplot()
     draw_frontier(axes, [line for line in lines if line.week > 0], plan)
     axes.set_title(f"Simulated: {plan.preset}, world seed {plan.world_seed}; numbers are weeks")
     axes.legend(fontsize=7)
-    content = figure_bytes(figure)
-    write_atomically(path, content)
-    return content
+    return figure_bytes(figure)
 
 
 def figure_bytes(figure: Figure) -> bytes:
@@ -212,63 +210,55 @@ def figure_bytes(figure: Figure) -> bytes:
 
 
 def draw_frontier(axes: Any, lines: Sequence[Line], plan: Plan) -> None:
-    """Lines of constants of the last week, of everybody else over the weeks."""
-    days = platform_days(plan) / 1000
+    """A line of the last week's constants, and one over the weeks of every other policy."""
+    thousands = platform_days(plan) / 1000
+
+    def draw(points: Sequence[Line], style: str, **look: Any) -> None:
+        known = [line for line in points if not math.isnan(line.value("vio_week"))]
+        at = [
+            (100.0 * line.value("vio_week"), thousands * line.value("pay_per_day"))
+            for line in known
+        ]
+        axes.plot([x for x, _ in at], [y for _, y in at], style, linewidth=1.0, **look)
+        for line, place in zip(known, at, strict=True):
+            text = f"{constant(line.name):g}" if line.is_constant else str(line.week)
+            axes.annotate(text, place, fontsize=7, xytext=(3, 3), textcoords="offset points")
+
     drawn = [line for line in lines if not line.name.startswith(BEST_CONSTANT)]
-    names = list(dict.fromkeys(line.name for line in drawn if not line.name.startswith(CONSTANT)))
     last = max((line.week for line in drawn), default=0)
-    constants = sorted(
-        (line for line in drawn if line.name.startswith(CONSTANT) and line.week == last),
-        key=lambda line: constant(line.name),
-    )
+    constants = [line for line in drawn if line.is_constant and line.week == last]
     if constants:
-        draw(axes, constants, days, f"constant k, week {last}", "0.6", "--", None)
+        constants.sort(key=lambda line: constant(line.name))
+        draw(constants, "--", color="0.6", label=f"constant k, week {last}")
+    names = dict.fromkeys(line.name for line in drawn if not line.is_constant)
     for index, name in enumerate(names):
         own = [line for line in drawn if line.name == name]
-        reference = own[0].kind != "algorithm"
-        marker = "s" if reference else "o"
+        marker = "o" if own[0].kind == "algorithm" else "s"
         colour = f"C{index}" if index < 10 else "black"  # matplotlib has ten
-        draw(axes, own, days, title(name), colour, ":", marker)
+        draw(own, ":", color=colour, marker=marker, label=title(name))
     axes.set_xlabel("advertisers below their target ROI, % (Vio_week)")
     axes.set_ylabel("pay per week, thousands")
 
 
-def draw(
-    axes: Any, lines: Sequence[Line], days: float, label: str, colour: str, style: str, marker: Any
-) -> None:
-    known = [line for line in lines if value(line, "vio_week") is not None]
-    rates = [100.0 * (value(line, "vio_week") or 0.0) for line in known]
-    pays = [days * (value(line, "pay_per_day") or 0.0) for line in known]
-    axes.plot(rates, pays, style, color=colour, marker=marker, label=label, linewidth=1.0)
-    for line, rate, pay in zip(known, rates, pays, strict=True):
-        is_constant = line.name.startswith(CONSTANT)
-        text = f"{constant(line.name):g}" if is_constant else str(line.week)
-        axes.annotate(text, (rate, pay), fontsize=7, xytext=(3, 3), textcoords="offset points")
-
-
-def as_markdown(rows: Sequence[Sequence[str]]) -> str:
-    """The first row has the headings."""
+def as_markdown(rows: Rows) -> str:
     return markdown(rows[0], rows[1:]) if rows else ""
 
 
-def write_csv(path: Path, rows: Sequence[Sequence[str]]) -> None:
+def as_csv(rows: Rows) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
-    write_atomically(path, text.getvalue().encode())
+    return text.getvalue()
 
 
-def as_html(rows: Sequence[Sequence[str]]) -> str:
-    if not rows:
-        return "<p>No week is finished yet.</p>"
-    head, *body = rows
-
+def as_html(rows: Rows) -> str:
     def row(cells: Sequence[str], tag: str) -> str:
         return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
 
-    return (
-        "<div class=wide><table><thead>" + row(head, "th") + "</thead><tbody>"
-        + "".join(row(cells, "td") for cells in body) + "</tbody></table></div>"
-    )  # fmt: skip
+    if not rows:
+        return "<p>No week is finished yet.</p>"
+    body = "".join(row(cells, "td") for cells in rows[1:])
+    head = row(rows[0], "th")
+    return f"<div class=wide><table><thead>{head}</thead><tbody>{body}</tbody></table></div>"
 
 
 STYLE = (
@@ -278,7 +268,7 @@ STYLE = (
 )
 
 
-def page(plan: Plan, paper: list[list[str]], full: list[list[str]], picture: bytes) -> str:
+def page(plan: Plan, paper: Rows, full: Rows, picture: bytes) -> str:
     image = base64.b64encode(picture).decode()
     heading = f"Semi-batch bidding, simulated: {plan.preset}"
     return (
@@ -294,13 +284,26 @@ def page(plan: Plan, paper: list[list[str]], full: list[list[str]], picture: byt
 def write_report(folder: Path, plan: Plan) -> None:
     """Tables, figure and page of the weeks that are finished."""
     lines = read_lines(folder, plan)
-    paper, full = paper_table(lines, plan), full_table(lines, plan)
-    write_csv(folder / "table-paper.csv", paper)
-    write_csv(folder / "table-full.csv", full)
-    picture = frontier(lines, plan, folder / "frontier.png")
+    paper, full, picture = paper_table(lines, plan), full_table(lines, plan), frontier(lines, plan)
     text = (
         f"# Semi-batch bidding, simulated\n\n{caption(plan)}\n\nPay in thousands, less the least "
         f"in the table / violations in %:\n\n{as_markdown(paper)}\n\n{as_markdown(full)}\n"
     )
-    write_atomically(folder / "tables.md", text.encode())
-    write_atomically(folder / "index.html", page(plan, paper, full, picture).encode())
+    written = {
+        "table-paper.csv": as_csv(paper).encode(),
+        "table-full.csv": as_csv(full).encode(),
+        "frontier.png": picture,
+        "tables.md": text.encode(),
+        "index.html": page(plan, paper, full, picture).encode(),
+    }
+    for name, content in written.items():
+        write_atomically(folder / name, content)
+
+
+def report(folder: Path) -> Path:
+    """Make the tables and the page of a run's folder anew; returns the page."""
+    plan = Plan.read(folder)
+    if not results_file(folder, 1).exists():
+        raise ValueError(f"{folder}: no deployment of this bidding run is finished yet")
+    write_report(folder, plan)
+    return folder / "index.html"

@@ -18,14 +18,22 @@ import hypothesis
 import jax
 import pytest
 
-import prudent.settings.registration
+from prudent.settings import registration
 
 # The first example compiles, and failures must come again.
 hypothesis.settings.register_profile("prudent", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("prudent")
 jax.config.update("jax_numpy_rank_promotion", "raise")
-# Whatever else is installed here: tests know the algorithms and tasks that are ours.
-prudent.settings.registration.offers_in = lambda group: {}
+INSTALLED = registration.offers_in
+
+
+def ours(group):
+    """Whatever else is installed here: tests know what this distribution offers."""
+    offers = INSTALLED(group)
+    return {name: each for name, each in offers.items() if each[0].package.startswith("prudent ")}
+
+
+registration.offers_in = ours
 
 
 @pytest.fixture

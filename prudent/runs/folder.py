@@ -227,7 +227,7 @@ def packages_of(run: Run) -> list[str]:
     """Those, besides this one, that the run's algorithm and task come from."""
     names: list[tuple[Registry[Any], str]] = [(ALGORITHMS, run.algorithm), (TASKS, run.task)]
     sources = {registry.source(name) for registry, name in names if name in registry}
-    return sorted(sources - {OURS, SCRIPT})
+    return sorted(s for s in sources if s != SCRIPT and s.split()[0] != OURS)
 
 
 def note_packages(folder: RunFolder) -> None:

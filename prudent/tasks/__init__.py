@@ -17,7 +17,6 @@ OURS = {  # by name, where it stands
         for body in ("hopper", "halfcheetah", "ant", "humanoid", "walker2d", "swimmer")
     },
     **dict.fromkeys(navigation.NAMES, Home("prudent.tasks.navigation.tasks:NAVIGATION_TASKS")),
-    "bidding-day": Home("prudent_bidding.task:BIDDING"),
 }
 
 

@@ -8,7 +8,14 @@ import pytest
 
 from prudent.files import CannotWrite
 from prudent_bidding import comparison
-from prudent_bidding.plan import INCUMBENT, calibration_file, make_plan, results_file, write_plan
+from prudent_bidding.plan import (
+    INCUMBENT,
+    PLAN,
+    calibration_file,
+    make_plan,
+    results_file,
+    write_plan,
+)
 
 ROOT = Path(__file__).parents[2]
 # Pay over the incumbent's and violations of each algorithm in week 1, by world.
@@ -37,7 +44,7 @@ def write_run(folder, world, weeks=2, **given):
         },
     )
     folder.mkdir(parents=True)
-    write_plan(folder, plan)
+    write_plan(folder / PLAN, plan)
     for week in range(weeks + 1):
         found = {"week": week, "arms": {INCUMBENT: metrics(1.0, 0.3)}}
         if week > 0:  # pay falls by a tenth of the incumbent's in every week
@@ -89,7 +96,7 @@ def test_intervals_are_students_over_worlds(worlds):
 
 
 def test_differences_are_paired_by_world(worlds):
-    table = comparison.difference_table(comparison.read_runs(worlds), "cal")
+    table = comparison.policy_table(comparison.read_runs(worlds), less="cal")
     assert [row[0] for row in table] == ["CAL less", "SAC-Lag", "incumbent", *CONSTANTS]
     less = cells(table, "SAC-Lag")
     assert less["pay against incumbent (%)"] == "10.0 [10.0, 10.0]"

@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 from prudent.files import CannotWrite, checksum
-from prudent_bidding import dataset, world
-from prudent_bidding.dataset import HistoricalDataset, Learning, build_cache
+from prudent_bidding import cache as packing
+from prudent_bidding import world
+from prudent_bidding.cache import build_cache, places_of
+from prudent_bidding.dataset import HistoricalDataset, Learning
 from prudent_bidding.day import Plan, next_known, nothing_known, simulate_day
+from prudent_bidding.manifest import shards_of
 from prudent_bidding.population import make_week
 from prudent_bidding.schema import (
     AD,
@@ -108,7 +111,7 @@ def data(written, tmp_path):
 def rows_in_order(folder: Path, week: int):
     parts = [
         read_table(folder / rows_file(week, *shard[:2]), "rows")
-        for shard in dataset.shards_of(folder, week)
+        for shard in shards_of(folder, week)
     ]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
@@ -146,7 +149,7 @@ def test_a_transition_is_a_row_and_the_next_one(written):
     same = rows["adv"][1:] == rows["adv"][:-1]
     assert np.all(same[goes_on[:-1]])  # a successor is of the same advertiser
     table = read_table(folder / advertisers_file(0), "advertisers")
-    place = dataset.places_of(rows["adv"], table["adv"])
+    place = places_of(rows["adv"], table["adv"])
     budget, roi = table["budget"][place], np.exp(table["log_roi"][place].astype(float))
     np.testing.assert_allclose(found.reward, 10 * rows["pay"] / budget, rtol=1e-5)
     wanted = 10 * (roi * rows["pay"] - rows["gmv"]) / (roi * budget)
@@ -210,7 +213,7 @@ def test_stratified_draws_strata_equally_often(written):
 def test_recent_halves_with_every_half_life(written):
     history = HistoricalDataset(written[0], [0, 1])
     rng = np.random.default_rng(0)
-    pool = history._pool("recent(0.5)")
+    pool = history._make_pool("recent(0.5)")
     np.testing.assert_allclose(pool.weight, [0.2, 0.8])  # two half-lives ago: a quarter
     group = history.draw(100, 100, rng, "recent(0.5)")
     assert group.reward.shape == (100, 100)
@@ -222,7 +225,7 @@ def test_own_history_is_of_the_arm_named(written):
     rows = [rows_in_order(folder, week) for week in WEEKS]
     assert len(history) == len(rows[0]["adv"]) + int((rows[1]["arm"] == 1).sum())
     only = HistoricalDataset(folder, [1], arms={1: [0]})
-    pool = only._pool("uniform")
+    pool = only._make_pool("uniform")
     spans = np.stack([np.concatenate([[0], pool.ends[:-1]]), pool.ends], axis=1)
     index = np.concatenate(
         [shift + np.arange(*days) for shift, days in zip(pool.shift, spans, strict=True)]
@@ -359,7 +362,7 @@ def test_a_build_that_is_killed_leaves_no_cache(data, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     cache = tmp_path / "cache"
-    monkeypatch.setattr(dataset, "pack", killed)
+    monkeypatch.setattr(packing, "pack", killed)
     with pytest.raises(KeyboardInterrupt):
         build_cache(data, 0, cache)
     assert list(cache.iterdir()) == []
@@ -514,7 +517,7 @@ def test_calibrated_costs_along_what_controllers_bid_by(tmp_path):
     expected = np.concatenate(
         [
             read_oracle(tmp_path / oracle_file(rows_file(0, *shard[:2])))
-            for shard in dataset.shards_of(tmp_path, 0)
+            for shard in shards_of(tmp_path, 0)
         ]
     )
     log_roi, budget = week.facts[week.rows["place"], :2].T

@@ -12,7 +12,7 @@ from gymnasium.utils.env_checker import check_env
 from prudent.policies.exported import ExportedPolicy, load_exported, write_exported
 from prudent.tasks import TASKS
 from prudent.tasks.adapter import AdaptedEnv, describe_spaces, open_environment, probe
-from prudent_bidding.environment import ID, OCPMEnv, OCPMVectorEnv, begin, empty_days, look
+from prudent_bidding.environment import ID, Days, OCPMEnv, OCPMVectorEnv
 from prudent_bidding.policies import make_policy, sampled
 from prudent_bidding.schema import OBSERVATION, OBSERVATION_SIZE, View
 from prudent_bidding.simulate import Task, make_order, run_task
@@ -143,13 +143,11 @@ def test_vector_environments_repeat_with_their_seed():
 
 
 def test_days_begin_on_all_weekdays_with_their_traffic():
-    week = OCPMEnv("smoke").week
-    days = empty_days(7000)
-    begin(week, days, np.arange(7000), 5, stream(1, 0))
+    days = Days(7000, "smoke", 0, 0, "deficit", slot=5)
+    days.begin(np.arange(7000), stream(1, 0))
     assert np.all(np.bincount(days.day, minlength=7) > 850)
-    volume = week.advertisers.volume[5]
+    volume = days.week.advertisers.volume[5]
     assert set(days.volume[days.day == 1]) == {round(volume * 1.225)}
-    assert look.__doc__
 
 
 def test_the_hard_world_hides_gmv_until_it_has_come():

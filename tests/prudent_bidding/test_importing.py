@@ -10,9 +10,10 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
+from prudent_bidding.auctionnet import COLUMNS as AUCTIONNET
 from prudent_bidding.dataset import HistoricalDataset
 from prudent_bidding.engines import in_this_process
-from prudent_bidding.importing import AUCTIONNET, import_logs
+from prudent_bidding.importing import import_logs
 from prudent_bidding.manifest import read_rows, shards_of
 from prudent_bidding.metrics import clusters_of, metrics_of, read_days, value_of
 from prudent_bidding.schema import (

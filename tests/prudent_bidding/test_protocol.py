@@ -547,7 +547,7 @@ def test_an_advertisers_multiplier_answers_to_its_own_week(tmp_path, whole):
     deficit = 10 * (days.roi * days.pay - days.gmv) / (days.roi * days.budget)
     table = read_table(whole / "data/week-0/advertisers.parquet", "advertisers")
     wanted = [max(0.0, 0.6931 + 0.3 * deficit[days.adv == adv].mean()) for adv in table["adv"]]
-    np.testing.assert_allclose(found.arrays["state/multiplier/multiplier"], wanted, rtol=1e-4)
+    np.testing.assert_allclose(found.arrays["state/dual/multiplier/multiplier"], wanted, rtol=1e-4)
 
 
 def test_a_newcomer_does_not_inherit_a_multiplier(tmp_path, monkeypatch):
@@ -573,8 +573,8 @@ def test_a_newcomer_does_not_inherit_a_multiplier(tmp_path, monkeypatch):
         wanted.append(multiplier)
     assert 5 < np.sum(tables[0]["adv"] != tables[1]["adv"]) < 37
     home = tmp_path / "run" / "arms" / "cal"
-    found = arms.load_newest(home, arms.run_id(made, "cal"), print)
-    np.testing.assert_allclose(found.arrays["state/multiplier/multiplier"], wanted, rtol=1e-4)
+    found = arms.load_newest(home, arms.identity_of(made, "cal"), print)
+    np.testing.assert_allclose(found.arrays["state/dual/multiplier/multiplier"], wanted, rtol=1e-4)
 
 
 def test_a_learner_whose_protocol_was_killed_ends_at_once(whole):
