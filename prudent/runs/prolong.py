@@ -4,7 +4,7 @@ What a run does depends on how many steps it was given only at its end: there it
 saved although no interval has passed. Where the longer run would do the same at that step, it goes
 on from there; where not, from the checkpoint before. `run.json` is written once, and that decides:
 before, the folder holds the shorter run, and after, the longer one; either can be resumed.
-Checkpoints from before carry the mark and checksum of the shorter run, which follow from
+Checkpoints from before carry the `run_id` and checksums of the shorter run, which follow from
 `earlier_steps` in `run.json`.
 """
 
