@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SET_UP := .venv/set-up
 
-.PHONY: train test test-all mutants lint types format docs evidence figures clean
+.PHONY: train test test-all mutants goldens lint types format docs evidence figures clean
 
 train: $(SET_UP)
 	$(BIN)/python -m prudent.cli.tutorial
@@ -14,6 +14,10 @@ test: $(SET_UP)
 # The longer ones only: with `make test` that is all of them.
 test-all: $(SET_UP)
 	$(BIN)/python -m pytest -n 2 -m slow
+
+# Short runs of the version before and of this tree, whose records must be equal to the byte.
+goldens: $(SET_UP)
+	$(BIN)/python tests/goldens/compare.py
 
 # Which single changes to the package no fast test notices. Hours of work, and no part of `test`.
 mutants: $(SET_UP)

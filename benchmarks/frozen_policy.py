@@ -40,7 +40,7 @@ from prudent.settings.run import Run
 from prudent.tasks.adapter import open_several
 from prudent.tasks.recorded import Environment, task_of
 from prudent.training.evaluate import episode_seed
-from prudent.training.learner import Learner, Rows, build_for, compile_for_rows
+from prudent.training.learner import Learner, build_for, compile_for_rows
 from prudent.training.replay import distinct
 
 AT_ONCE = 1000  # updates in one call
@@ -112,7 +112,9 @@ def gaps_after(
         for count in (0, *counts):
             while done < count:
                 drawn = distinct(generator, len(held), AT_ONCE, run.schedule.batch_size)
-                state, _ = learner.update(jax.device_put(state), Rows(held[drawn]), done)
+                state, _ = learner.update(
+                    jax.device_put(state), {"rows": held[drawn], "first": np.int32(0)}, done
+                )
                 done += AT_ONCE
             line = describe_gap(visited, oracle, subject.estimating(state))
             yield {

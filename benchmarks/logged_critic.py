@@ -16,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from prudent.pieces.critics import Critic, CriticState, q_ensemble
-from prudent.pieces.networks import STYLES, adam
+from prudent.pieces.fast import adam
+from prudent.pieces.networks import STYLES
 from prudent.pieces.types import Spec
 from prudent_bidding.dataset import HistoricalDataset, Learning
 from prudent_bidding.schema import K_HIGH, K_LOW, OBSERVATION_SIZE

@@ -21,15 +21,14 @@ from prudent.algorithms import find_algorithm
 from prudent.algorithms.entry import Entry
 from prudent.algorithms.resolve import settings, with_values
 from prudent.files import checksum, only_writer, to_json, write_atomically
-from prudent.pieces.multipliers import measured, renewed
-from prudent.pieces.networks import Trained, adam, descend, start
-from prudent.pieces.on_policy_actor_critic import make_parts
+from prudent.pieces.fast import adam
+from prudent.pieces.networks import Trained, descend, start
+from prudent.pieces.on_policy import make_parts
 from prudent.pieces.types import (
     Algorithm,
-    Beside,
+    Batch,
     CostEstimate,
     Metrics,
-    Minibatches,
     ObservationScale,
     PolicyNetwork,
     Rollout,
@@ -47,13 +46,14 @@ from prudent.runs.checkpoint import (
     save_checkpoint,
 )
 from prudent.settings.checks import fitting
-from prudent.settings.constraint import FORMS
 from prudent.settings.run import Run
 from prudent.settings.schedules import OnPolicySchedule
 from prudent.tasks.custom import unknown_task
 from prudent.training.learner import Learner, compiled
 from prudent.training.off_policy import CALLS
-from prudent_bidding.dataset import Drawn, HistoricalDataset, Learning, Scale, as_transitions
+from prudent_bidding.dataset import Drawn, HistoricalDataset, Learning, Scale, as_batch
+from prudent_bidding.forms import FORMS
+from prudent_bidding.multipliers import measured, renewed
 from prudent_bidding.plan import (
     CLONING,
     LearnerSettings,
@@ -79,10 +79,10 @@ class Built(NamedTuple):
 
 
 def build(plan: LearnerSettings, name: str, scale: Scale) -> Built:
-    entry = find_algorithm("cup" if name == CLONING else name)
+    entry = find_algorithm(plan.algorithm_of(name))
     task = unknown_task(f"bidding-{plan.preset}")
     chosen = settings(entry, task)
-    chosen = with_values(chosen, fitting(plan.values(entry.name), entry.config))
+    chosen = with_values(chosen, fitting(plan.values(name), entry.config))
     bound = plan.bound()
     run = Run(
         algorithm=name,
@@ -123,11 +123,9 @@ def scaled(algorithm: Algorithm, scale: Scale) -> Algorithm:
         return jnp.clip((observation - shift) / spread, -scale.largest, scale.largest)
 
     def update(state: Any, data: Any, key: jax.Array) -> tuple[Any, Metrics]:
-        rows = data if isinstance(data, Rollout) else data.batches
-        rows = rows._replace(
-            observation=seen(rows.observation), next_observation=seen(rows.next_observation)
+        data = data._replace(
+            observation=seen(data.observation), next_observation=seen(data.next_observation)
         )
-        data = rows if isinstance(data, Rollout) else data._replace(batches=rows)
         return algorithm.update(state, data, key)
 
     def network(state: Any) -> PolicyNetwork:
@@ -176,19 +174,16 @@ def owners(plan: LearnerSettings, drawn: Drawn) -> np.ndarray:
     return drawn.category if plan.multiplier_scope == "group" else drawn.slot
 
 
-def minibatches(
-    plan: LearnerSettings, algorithm: Algorithm, drawn: Drawn, first: int
-) -> Minibatches:
-    given: dict[str, Any] = {
+def minibatches(plan: LearnerSettings, algorithm: Algorithm, drawn: Drawn, first: int) -> Batch:
+    known = {
         "owner": owners(plan, drawn),
         "reward_budget": np.full(drawn.reward.shape, plan.budget_units, np.float32),
         "accrued": drawn.accrued,
     }
-    needed = [*algorithm.needs.beside]
-    if plan.constraint_at == "accumulated":
-        needed.append("accrued")
-    beside = Beside(**{name: given[name] for name in needed})
-    return Minibatches(as_transitions(drawn), np.int32(first), beside=beside)  # type: ignore[arg-type]
+    index = np.arange(first, first + len(drawn.reward), dtype=np.int32)
+    extras = {name: known[name] for name in algorithm.requires}
+    batches: Batch = as_batch(drawn)
+    return batches._replace(index=index, extras=extras)
 
 
 class Progress(NamedTuple):
@@ -356,7 +351,7 @@ def drawn_for(
     history: HistoricalDataset,
     updates: int,
     progress: Progress | None = None,
-) -> Minibatches:
+) -> Batch:
     """What so many updates take; without a learner's progress, an example of it."""
     generator = progress.generator if progress else np.random.default_rng(0)
     drawn = history.draw(updates, plan.batch_size, generator, plan.strategy)
@@ -412,10 +407,10 @@ def answered(plan: Plan, folder: Path, name: str, week: int, state: Any, config:
     """
     history = history_of(replace(plan, history="own"), folder, name, week)
     changed = jnp.asarray(history.newcomers(plan.owners()))
-    begun = renewed(state.multiplier, changed, config.initial_multiplier)
+    begun = renewed(state.dual.multiplier, changed, config.initial_multiplier)
     cost = history.mean_day_cost(plan.owners())
     moved = measured(begun, jnp.asarray(cost - plan.bound()), plan.advertiser_rate)
-    return state._replace(multiplier=moved)
+    return state._replace(dual=state.dual._replace(multiplier=moved))
 
 
 def shape_of(array: Any) -> jax.ShapeDtypeStruct:

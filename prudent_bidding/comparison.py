@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 
 from prudent.cli.options import read
 from prudent.files import new_folder, write_atomically, writing
-from prudent.settings.constraint import FORMS
 from prudent.statistics import mean_interval
+from prudent_bidding.forms import FORMS
 from prudent_bidding.plan import INCUMBENT, Plan, kept_files
 from prudent_bidding.tables import (
     BEST_CONSTANT,

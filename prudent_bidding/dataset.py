@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from prudent.settings.checks import Positive, check
-from prudent.settings.constraint import FORMS
+from prudent_bidding.forms import FORMS
 from prudent_bidding.logged_week import LoggedWeek
 from prudent_bidding.schema import GOES_ON, K_HIGH, K_LOW, WORLD
 
@@ -163,12 +163,10 @@ class HistoricalDataset:
     def sample(
         self, updates: int, batch: int, rng: np.random.Generator, strategy: str = "uniform"
     ) -> Any:
-        """`Minibatches` for an algorithm's `update`; strategies: uniform over rows, recent weeks
-        more often, each advertiser or each stratum (category, volume) as often as any other.
+        """A block of batches for an algorithm's `update`; strategies: uniform over rows, recent
+        weeks more often, each advertiser or each stratum (category, volume) as often as any other.
         """
-        from prudent.pieces.types import Minibatches
-
-        return Minibatches(as_transitions(self.draw(updates, batch, rng, strategy)))
+        return as_batch(self.draw(updates, batch, rng, strategy))
 
     def _gather(self, weeks: np.ndarray, index: np.ndarray, shape: tuple[int, int]) -> Drawn:
         columns: list[np.ndarray] = []
@@ -312,11 +310,11 @@ def groups_of(strategy: str, week: LoggedWeek, places: np.ndarray, number: int) 
     return np.zeros(len(places), np.int64)
 
 
-def as_transitions(drawn: Drawn) -> Any:
-    from prudent.pieces.types import Transition
+def as_batch(drawn: Drawn) -> Any:
+    from prudent.pieces.types import Batch
 
     fields: Any = drawn  # arrays of NumPy, which JAX takes for its own
-    return Transition(
+    return Batch(
         observation=fields.observation,
         action=fields.action,
         reward=fields.reward,

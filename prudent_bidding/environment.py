@@ -16,8 +16,8 @@ from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from prudent.settings.constraint import FORMS
 from prudent_bidding.day import advertisers_of, executed, new_accounts
+from prudent_bidding.forms import FORMS
 from prudent_bidding.kernel import Records, draw_records, settle
 from prudent_bidding.observation import Account, observe
 from prudent_bidding.population import make_week

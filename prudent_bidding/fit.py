@@ -12,11 +12,11 @@ from typing import Any
 from safetensors.numpy import load_file
 
 from prudent.files import only_writer, to_json, write_atomically, writing
-from prudent.settings.constraint import FORMS
 from prudent.training.learner import Learner
 from prudent_bidding import arms
 from prudent_bidding.dataset import HistoricalDataset, Learning, Scale
 from prudent_bidding.fit_plan import FIT_PLAN, POLICY, RECORD, FitPlan, LastFit
+from prudent_bidding.forms import FORMS
 from prudent_bidding.plan import read_json, write_plan
 
 FORMAT = 1  # of the record

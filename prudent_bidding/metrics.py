@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from prudent.settings.constraint import FORMS
 from prudent_bidding.cache import places_of
+from prudent_bidding.forms import FORMS
 from prudent_bidding.manifest import check_whole, read_advertisers, read_ledger, shards_of
 from prudent_bidding.schema import ledger_file, oracle_file
 from prudent_bidding.shards import read_oracle

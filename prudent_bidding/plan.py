@@ -37,14 +37,15 @@ from prudent.settings.checks import (
     Share,
     checked,
 )
-from prudent.settings.constraint import FORMS, FormName
 from prudent.settings.schedules import OnPolicySchedule
 from prudent_bidding.dataset import GMVLabel, Learning, half_life_of
+from prudent_bidding.forms import FORMS, FormName
 from prudent_bidding.policies import GREEDY, RULES, checked_number
 from prudent_bidding.world import preset as world_preset
 from prudent_bidding.world import world_hash
 
 INCUMBENT, CLONING = "incumbent", "behaviour-cloning"
+CAL_NAMES = ("cal", "ucb", "bidding-cal")
 PLAN = "plan.json"
 PAPER_COLUMNS = ("wcsac", "cvpo", "cup", "sac-pid", "cal", "sac-lag")
 # Where none are named; among constants the best in hindsight is chosen, and pay is held against
@@ -109,8 +110,22 @@ class LearnerSettings:
         """How rows become rewards and costs."""
         return Learning(self.budget_units, FORMS[self.form].step_cost, self.gmv)
 
-    def values(self, algorithm: str) -> dict[str, Any]:
-        """Settings of an algorithm that follow from the plan; it takes those that it has."""
+    def special(self) -> dict[str, bool]:
+        """The options that only `bidding-cal` has, and whether they are used."""
+        return {
+            "--form ratio": self.form == "ratio",
+            f"--multiplier-scope {self.multiplier_scope}": self.multiplier_scope != "global",
+            f"--constraint-at {self.constraint_at}": self.constraint_at != "batch",
+        }
+
+    def algorithm_of(self, name: str) -> str:
+        """What learns for an arm; `cal` and `ucb` with such an option are `bidding-cal`."""
+        if name == CLONING:
+            return "cup"
+        return "bidding-cal" if name in CAL_NAMES and any(self.special().values()) else name
+
+    def values(self, name: str) -> dict[str, Any]:
+        """Settings that follow from the plan for an arm; its algorithm takes those that it has."""
         found: dict[str, Any] = {
             "hidden": self.hidden,
             "discount": self.discount,
@@ -126,16 +141,20 @@ class LearnerSettings:
             # this rate, sooner than critics can show what the last growth did.
             "multiplier": "projected_sgd",
         }
-        if algorithm == "cup":
+        if self.algorithm_of(name) == "cup":
             own = CUP_SETTINGS.items()
             found |= {name: value for name, value in own if name not in self.given_to_cup}
         if self.form == "ratio":
             found["constraint"] = "ratio"
         if self.multiplier_scope != "global":
             found |= {"multiplier_scope": self.multiplier_scope, "multiplier_count": self.owners()}
-        for name in ("conservatism", "convexity"):
-            if getattr(self, name) is not None:
-                found[name] = getattr(self, name)
+        if self.constraint_at != "batch":
+            found["constraint_at"] = self.constraint_at
+        for setting in ("conservatism", "convexity"):
+            if getattr(self, setting) is not None:
+                found[setting] = getattr(self, setting)
+        if name == "ucb":
+            found["convexity"] = 0.0
         return found
 
     def owners(self) -> int:
@@ -242,14 +261,9 @@ def check_learners(settings: LearnerSettings, algorithms: Sequence[str]) -> None
     unknown = [name for name in algorithms if name not in ALGORITHMS]
     if unknown:
         raise ValueError(f"no algorithm {unknown[0]!r}; there is: {', '.join(ALGORITHMS)}")
-    special = {
-        "--form ratio": settings.form == "ratio",
-        f"--multiplier-scope {settings.multiplier_scope}": settings.multiplier_scope != "global",
-        f"--constraint-at {settings.constraint_at}": settings.constraint_at != "batch",
-    }
-    unable = [name for name in algorithms if name not in ("cal", "ucb")]
-    for option in (option for option, given in special.items() if given and unable):
-        raise ValueError(f"{option} is for cal and ucb; {unable[0]} has no such setting")
+    unable = [name for name in algorithms if name not in CAL_NAMES]
+    for option in (option for option, given in settings.special().items() if given and unable):
+        raise ValueError(f"{option} is for {', '.join(CAL_NAMES)}; {unable[0]} has no such setting")
     if settings.form == "ratio" and settings.constraint_at == "accumulated":
         raise ValueError("--constraint-at accumulated adds to a sum; --form ratio has none")
 

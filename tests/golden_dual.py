@@ -39,7 +39,11 @@ def computed(algorithm: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         train_quietly(run, task, Path(folder) / "run")
         newest = sorted((Path(folder) / "run" / "checkpoints").glob("*.safetensors"))[-1]
-        arrays = {n: a for n, a in load_file(newest).items() if n.startswith("state/")}
+        arrays = {
+            name.replace("state/dual/", "state/"): array  # as leaves were named then
+            for name, array in load_file(newest).items()
+            if name.startswith("state/")
+        }
     bits = hashlib.sha256(b"".join(n.encode() + arrays[n].tobytes() for n in sorted(arrays)))
     return {
         "identity": run.identity(),

@@ -9,10 +9,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from prudent.algorithms import ALGORITHMS, resolve
+from prudent.algorithms import ALGORITHMS as KNOWN
+from prudent.algorithms import OURS, resolve
 from prudent.tasks import TASKS
 from prudent.tasks.custom import unknown_task
 
+ALGORITHMS = {name: KNOWN[name] for name in OURS}
 FILE = Path(__file__).parent / "golden" / "presets.json"
 OTHER = "an environment of one's own"
 
@@ -83,8 +85,8 @@ def tasks() -> dict[str, Any]:
 
 
 def constants() -> dict[str, Any]:
-    from prudent.algorithms import cppo_pid, cvpo
-    from prudent.pieces import critics, multipliers, networks, policies
+    from prudent.algorithms import cppo_pid
+    from prudent.pieces import critics, fast, multipliers, policies, variational
     from prudent.policies import policy
     from prudent.report import pack, tables
     from prudent.runs import stored
@@ -97,9 +99,9 @@ def constants() -> dict[str, Any]:
             "bounds of log std": (policies.LOG_STD_MIN, policies.LOG_STD_MAX),
             "bounds of the variance": (critics.VARIANCE_MIN, critics.VARIANCE_MAX),
             "largest multiplier": multipliers.LARGEST,
-            "few rows": networks.FEW_ROWS,
+            "few rows": fast.FEW_ROWS,
             "CPPO-PID's first integral": cppo_pid.INITIAL_INTEGRAL,
-            "CVPO's smallest temperature": cvpo.SMALLEST,
+            "CVPO's smallest temperature": variational.SMALLEST,
             "infeasible after": progress.INFEASIBLE_AFTER,
             "evaluation seed": evaluate.EVALUATION_SEED,
             "updates per call": off_policy.CALLS,

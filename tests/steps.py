@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from prudent.pieces.types import Minibatches, Spec, Transition
+from prudent.pieces.types import Batch, Spec
 
 SPEC = Spec(
     observation_size=5,
@@ -19,9 +19,9 @@ ROWS = 7
 WARM = 2  # updates before those that are followed
 
 
-def batch_of(generator: np.random.Generator) -> Transition:
+def batch_of(generator: np.random.Generator) -> Batch:
     normal = lambda *shape: generator.normal(size=shape)  # noqa: E731
-    return Transition(
+    return Batch(
         observation=normal(ROWS, 5),
         action=np.tanh(normal(ROWS, 2)),
         reward=normal(ROWS),
@@ -38,7 +38,7 @@ class Steps(NamedTuple):
     batches: list[dict[str, np.ndarray]]
     key: jax.Array
     metrics: dict[str, jax.Array]
-    given: dict[str, Any]  # besides batches, in the second call
+    given: dict[str, Any]  # the extras of the second call
 
     def keys(self, count: int):
         """Each step's keys, split as the algorithm splits them."""
@@ -59,21 +59,27 @@ def stack(batches):
 
 def several_steps(factory, config, spec=SPEC, first=0, also=nothing_else) -> Steps:
     """Two updates, so that moments, targets and multipliers are not at their origin, then two by
-    the same compiled function. `also` draws what a call is given besides two batches.
+    the same compiled function. `also` draws the extras of two batches.
     """
     algorithm = factory(replace(config, hidden=(8, 6)), spec)
     generator = np.random.default_rng(1)
     before = jax.jit(algorithm.init)(jax.random.key(0))
     update = jax.jit(algorithm.update)
     warm = stack([batch_of(generator) for _ in range(WARM)])
-    data = Minibatches(warm, np.int32(0), **also(generator))
+    data = warm._replace(index=np.arange(WARM), extras=also(generator))
     # A second time where episodes are told of: the first ones have nothing to be compared with.
-    for number in (5,) if data.finished is None else (5, 6):
+    for number in (5, 6) if "episodes" in data.extras else (5,):
         before, _ = update(before, data, jax.random.key(number))
     batches, key = [batch_of(generator) for _ in range(2)], jax.random.key(7)
     given = also(generator)
-    after, metrics = update(before, Minibatches(stack(batches), np.int32(first), **given), key)
+    block = stack(batches)._replace(index=first + np.arange(2), extras=given)
+    after, metrics = update(before, block, key)
     return Steps(before, after, [batch._asdict() for batch in batches], key, metrics, given)
+
+
+def one_limit(state):
+    """The state of the only multiplier, [1, ...] -> [...]."""
+    return jax.tree.map(lambda leaf: leaf[0], state)
 
 
 def members(tree, size):

@@ -115,9 +115,9 @@ def off_policy_learner(calls: Calls) -> Learner:
         calls.sampled.append(int(time))
         return np.full((len(observations), 1), SAMPLED + 0.125 * time, np.float32)
 
-    def update(state: Any, rows: Any, moment: int) -> tuple[Any, np.ndarray]:
-        packed = np.asarray(rows.packed)
-        calls.updates.append((len(packed), int(rows.first), int(moment)))
+    def update(state: Any, data: Any, moment: int) -> tuple[Any, np.ndarray]:
+        packed = np.asarray(data["rows"])
+        calls.updates.append((len(packed), int(data["first"]), int(moment)))
         calls.rows.append(packed)
         new = {"sum": state["sum"] + packed.sum(dtype=np.float64).astype(np.float32)}
         if calls.poison_at == len(calls.updates):

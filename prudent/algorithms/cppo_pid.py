@@ -10,13 +10,17 @@ P begins at 0 and I at 0.001. The reference smooths the cost itself for D, not t
 is larger in the first epochs, by what the budget adds to a mean that starts at 0.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
+
 from prudent.algorithms.on_policy_presets import on_policy_entry
-from prudent.compute import jax, jnp, multipliers, on_policy, types
+from prudent.pieces.improvement import by_passes
+from prudent.pieces.multipliers import Multiplier
+from prudent.pieces.on_policy import lagrangian, on_policy
+from prudent.pieces.types import Algorithm, Spec
 from prudent.settings.checks import Count, NotNegative, Share
 from prudent.settings.configs import ClippedConfig, CostAdvantageConfig
 
@@ -45,7 +49,7 @@ class Controller(NamedTuple):
 INITIAL_INTEGRAL = 0.001  # as the reference's
 
 
-def controller(config: CPPOPIDConfig) -> multipliers.Multiplier:
+def controller(config: CPPOPIDConfig) -> Multiplier:
     def init() -> Controller:
         zero = jnp.zeros(())
         return Controller(
@@ -65,12 +69,12 @@ def controller(config: CPPOPIDConfig) -> multipliers.Multiplier:
             output=jnp.maximum(output, 0.0),
         )
 
-    return multipliers.Multiplier(init, lambda state: state.output, update)
+    return Multiplier(init, lambda state: state.output, update)
 
 
-def cppo_pid(config: CPPOPIDConfig, spec: types.Spec) -> types.Algorithm:
-    dual, improve = controller(config), on_policy.by_passes(config, config.clip)
-    return on_policy.on_policy(config, spec, dual, on_policy.lagrangian, improve)
+def cppo_pid(config: CPPOPIDConfig, spec: Spec) -> Algorithm:
+    dual, improve = controller(config), by_passes(config, config.clip)
+    return on_policy(config, spec, dual, lagrangian, improve)
 
 
 CPPO_PID = on_policy_entry(

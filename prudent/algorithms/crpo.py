@@ -6,13 +6,17 @@
 There is no dual variable: the policy earns while it may, and saves while it must.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 
+import jax
+import jax.numpy as jnp
+
 from prudent.algorithms.on_policy_presets import SECOND_ORDER, on_policy_entry
-from prudent.compute import jax, jnp, multipliers, on_policy, types
+from prudent.pieces.improvement import by_natural_gradient, by_passes
+from prudent.pieces.multipliers import fixed
+from prudent.pieces.on_policy import Samples, on_policy
+from prudent.pieces.types import Algorithm, Spec
 from prudent.settings.checks import Finite
 from prudent.settings.configs import ClippedConfig, CostAdvantageConfig, SecondOrderConfig
 
@@ -25,16 +29,16 @@ class CRPOConfig(ClippedConfig, SecondOrderConfig, CostAdvantageConfig):
     """The improvement step; `ppo` reads `clip` and the policy's rate, `trpo` reads `damping`."""
 
 
-def crpo(config: CRPOConfig, spec: types.Spec) -> types.Algorithm:
-    def rectified(batch: on_policy.Batch, multiplier: jax.Array, violation: jax.Array) -> jax.Array:
+def crpo(config: CRPOConfig, spec: Spec) -> Algorithm:
+    def rectified(batch: Samples, multiplier: jax.Array, violation: jax.Array) -> jax.Array:
         within = violation <= config.tolerance
         return jnp.where(within, batch.reward_advantage, -batch.cost_advantage)
 
     if config.base == "ppo":
-        improve = on_policy.by_passes(config, config.clip)
+        improve = by_passes(config, config.clip)
     else:
-        improve = on_policy.by_natural_gradient(config, search=True)
-    return on_policy.on_policy(config, spec, multipliers.fixed(0.0), rectified, improve)
+        improve = by_natural_gradient(config, search=True)
+    return on_policy(config, spec, fixed(0.0), rectified, improve)
 
 
 CRPO = on_policy_entry(

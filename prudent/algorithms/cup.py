@@ -9,13 +9,27 @@
 policy has moved too far from π_k.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
+import jax
+import jax.numpy as jnp
+
 from prudent.algorithms.on_policy_presets import on_policy_entry
-from prudent.compute import jax, jnp, networks, on_policy, policies, surrogates, types
+from prudent.pieces.improvement import by_passes, in_passes
+from prudent.pieces.networks import descend
+from prudent.pieces.on_policy import (
+    ActorCritic,
+    Epoch,
+    Samples,
+    adaptive,
+    on_policy,
+    probability_ratio,
+    reward_only,
+)
+from prudent.pieces.policies import divergence
+from prudent.pieces.surrogates import projection_coefficient
+from prudent.pieces.types import Algorithm, Metrics, Params, Spec
 from prudent.settings.checks import Range, Values
 from prudent.settings.configs import ClippedConfig, LagrangianConfig
 
@@ -45,39 +59,31 @@ OWN: Values = {
 }
 
 
-def cup(config: CUPConfig, spec: types.Spec) -> types.Algorithm:
-    towards_reward = on_policy.by_passes(config, config.clip)
-    coefficient = surrogates.projection_coefficient(config.cost_discount, config.cost_trace_decay)
+def cup(config: CUPConfig, spec: Spec) -> Algorithm:
+    towards_reward = by_passes(config, config.clip)
+    coefficient = projection_coefficient(config.cost_discount, config.cost_trace_decay)
 
-    def project(
-        state: on_policy.ActorCritic, epoch: on_policy.Epoch, collector: types.Params
-    ) -> tuple[on_policy.ActorCritic, types.Metrics]:
+    def project(state: ActorCritic, epoch: Epoch, collector: Params) -> tuple[ActorCritic, Metrics]:
         policy, halfway, seen = epoch.parts.policy, state.policy.params, epoch.batch.observation
         old = policy.normal(collector, seen)
 
-        def step(
-            state: on_policy.ActorCritic, batch: on_policy.Batch
-        ) -> tuple[on_policy.ActorCritic, types.Metrics]:
-            def loss(params: types.Params) -> tuple[jax.Array, None]:
+        def step(state: ActorCritic, batch: Samples) -> tuple[ActorCritic, Metrics]:
+            def loss(params: Params) -> tuple[jax.Array, None]:
                 here = policy.normal(params, batch.observation)
-                away = policies.divergence(here, policy.normal(halfway, batch.observation))  # [B]
-                cost = (
-                    on_policy.probability_ratio(policy, params, batch) * batch.cost_advantage
-                )  # [B]
+                away = divergence(here, policy.normal(halfway, batch.observation))  # [B]
+                cost = probability_ratio(policy, params, batch) * batch.cost_advantage  # [B]
                 total = away + epoch.cost_weight * coefficient * cost
                 return jnp.average(total, weights=batch.weight), None
 
-            projected, _ = networks.descend(loss, state.policy, epoch.parts.optimiser)
+            projected, _ = descend(loss, state.policy, epoch.parts.optimiser)
             return state._replace(policy=projected), {}
 
-        def distance(state: on_policy.ActorCritic) -> jax.Array:
-            return jnp.mean(policies.divergence(policy.normal(state.policy.params, seen), old))
+        def distance(state: ActorCritic) -> jax.Array:
+            return jnp.mean(divergence(policy.normal(state.policy.params, seen), old))
 
-        return on_policy.in_passes(config, step, distance, state, epoch)
+        return in_passes(config, step, distance, state, epoch)
 
-    def improve(
-        state: on_policy.ActorCritic, epoch: on_policy.Epoch
-    ) -> tuple[on_policy.ActorCritic, types.Metrics]:
+    def improve(state: ActorCritic, epoch: Epoch) -> tuple[ActorCritic, Metrics]:
         key_reward, key_cost = jax.random.split(epoch.key)
         collector = state.policy.params
         state, metrics = towards_reward(state, epoch._replace(key=key_reward))
@@ -85,9 +91,7 @@ def cup(config: CUPConfig, spec: types.Spec) -> types.Algorithm:
         renamed = {f"projection_{name}": value for name, value in projection.items()}
         return state, {**metrics, **renamed}
 
-    return on_policy.on_policy(
-        config, spec, on_policy.adaptive(config), on_policy.reward_only, improve
-    )
+    return on_policy(config, spec, adaptive(config), reward_only, improve)
 
 
 CUP = on_policy_entry("cup", "PPO, then projection towards lower cost", cup, CUPConfig, OWN)

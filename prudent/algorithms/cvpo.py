@@ -14,16 +14,43 @@ is ε - KL(w | old)). Where no selection within ε keeps the budget, λ goes to 
 it, as far as the divergence asks: the selection is then of the cheapest actions.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
+import jax
+import jax.numpy as jnp
+import optax
 
 from prudent.algorithms.entry import Entry
 from prudent.algorithms.presets import BY_EPISODE, BY_TWENTY_EPISODES, baseline_presets
-from prudent.compute import critics, jax, jnp, multipliers, networks, optax, policies, types
+from prudent.pieces import policies
+from prudent.pieces.critics import CriticState, one_estimate, q_ensemble
+from prudent.pieces.fast import adam
+from prudent.pieces.multipliers import Multiplier, projected_ascent
+from prudent.pieces.networks import STYLES, Trained, descend, start
+from prudent.pieces.types import (
+    Algorithm,
+    Batch,
+    CostEstimate,
+    Metrics,
+    Params,
+    PolicyNetwork,
+    Spec,
+    each_update,
+)
+from prudent.pieces.variational import (
+    DualVariables,
+    Fit,
+    Limits,
+    Selection,
+    Trust,
+    Weighed,
+    bounded,
+    dual_value,
+    log_selection,
+    solve_dual,
+    weighted_fit,
+)
 from prudent.settings.checks import Count, NotNegative, Positive, Values
 from prudent.settings.configs import OffPolicyConfig
 from prudent.settings.schedules import OffPolicySchedule
@@ -130,217 +157,65 @@ def presets(task: Task) -> dict[str, Values]:
     return baseline_presets(CVPOConfig, task, {**MUJOCO_SCHEDULE, **version}, matched=version)
 
 
-SMALLEST = 1e-6  # of the selection's temperature
-
-
-class Dual(NamedTuple):
-    selection_temperature: jax.Array
-    multiplier: jax.Array
-
-
-class Weighed(NamedTuple):
-    """Values of N actions in B states, [N, B]."""
-
-    reward: jax.Array
-    cost: jax.Array
-
-
-class Limits(NamedTuple):
-    divergence: float
-    cost_budget: float
-    largest: float  # of both dual variables
-
-
-class Slopes(NamedTuple):
-    gradient: jax.Array  # [2]
-    curvature: jax.Array  # [2, 2]
-
-
-def dual_value(dual: Dual, values: Weighed, limits: Limits) -> jax.Array:
-    eta = dual.selection_temperature
-    score = (values.reward - dual.multiplier * values.cost) / eta
-    log_mean = jax.nn.logsumexp(score, axis=0) - jnp.log(float(len(score)))
-    return eta * limits.divergence + dual.multiplier * limits.cost_budget + eta * jnp.mean(log_mean)
-
-
-def log_selection(dual: Dual, values: Weighed) -> jax.Array:
-    """Logarithms of the weights, [N, B], which sum to 1 over the actions of a state."""
-    score = (values.reward - dual.multiplier * values.cost) / dual.selection_temperature
-    return jax.nn.log_softmax(score, axis=0)
-
-
-def dual_slopes(dual: Dual, values: Weighed, limits: Limits) -> Slopes:
-    """Of the dual in (η, λ): moments of the selected actions, hence never far from convex."""
-    logs = log_selection(dual, values)
-    weights, eta = jnp.exp(logs), dual.selection_temperature
-    score = values.reward - dual.multiplier * values.cost
-
-    def mean(x: jax.Array) -> jax.Array:  # [N, B] -> [B]
-        return jnp.sum(weights * x, axis=0)
-
-    divergence = jnp.mean(mean(logs)) + jnp.log(float(len(logs)))
-    gradient = jnp.stack(
-        [limits.divergence - divergence, limits.cost_budget - jnp.mean(mean(values.cost))]
-    )
-    centred_score = score - mean(score)[None]
-    centred_cost = values.cost - mean(values.cost)[None]
-    both = jnp.mean(mean(centred_score * centred_cost)) / eta**2
-    first = jnp.mean(mean(centred_score**2)) / eta**3
-    second = jnp.mean(mean(centred_cost**2)) / eta
-    return Slopes(gradient, jnp.stack([jnp.stack([first, both]), jnp.stack([both, second])]))
-
-
-def bounded(point: jax.Array, limits: Limits) -> Dual:
-    """[..., 2] back into the box."""
-    eta = jnp.clip(point[..., 0], SMALLEST, limits.largest)
-    return Dual(eta, jnp.clip(point[..., 1], 0.0, limits.largest))
-
-
-def solve_dual(dual: Dual, values: Weighed, limits: Limits, iterations: int) -> Dual:
-    """Newton's method on the two variables, from where they are.
-
-    Each iteration tries a range of dampings, from Newton's step to short ones down the gradient,
-    and takes the best: far from the solution the curvature may vanish or explode.
-    """
-    dampings = 10.0 ** jnp.arange(-7.0, 7.0)
-
-    def iterate(_: int, dual: Dual) -> Dual:
-        point = jnp.stack(dual)
-        gradient, curvature = dual_slopes(dual, values, limits)
-        lowest = jnp.asarray([SMALLEST, 0.0], point.dtype)
-        # A variable that rests on its bound and is pushed against it stays, and the other moves as
-        # if alone.
-        held = ((point <= lowest) & (gradient > 0)) | ((point >= limits.largest) & (gradient < 0))
-        free = 1.0 - held.astype(point.dtype)
-        a = free[0] * curvature[0, 0] + dampings
-        b = free[0] * free[1] * curvature[0, 1]
-        c = free[1] * curvature[1, 1] + dampings
-        slope = free * gradient
-        steps = jnp.stack([c * slope[0] - b * slope[1], a * slope[1] - b * slope[0]], axis=1)
-        tried = point[None] - steps / (a * c - b**2)[:, None]
-        tried = jnp.concatenate([jnp.where(jnp.isfinite(tried), tried, point[None]), point[None]])
-        candidates = bounded(tried, limits)
-        heights = jax.lax.map(lambda candidate: dual_value(candidate, values, limits), candidates)
-        # Near the solution all heights are equal but for rounding, and know half the digits; the
-        # slopes know them all, so there the longest step is taken.
-        lowest_height = jnp.min(heights)
-        rounding = 8.0 * np.finfo(heights.dtype).eps * jnp.abs(lowest_height)
-        best = jnp.argmax(heights <= lowest_height + rounding)
-        return jax.tree.map(lambda x: x[best], candidates)
-
-    return jax.lax.fori_loop(0, iterations, iterate, dual)
-
-
 class CVPOState(NamedTuple):
-    policy: networks.Trained
-    old_policy: types.Params
-    rewards: critics.CriticState
-    costs: critics.CriticState
-    dual: networks.Trained
+    policy: Trained
+    old_policy: Params
+    rewards: CriticState
+    costs: CriticState
+    dual: Trained
     mean_trust: Any
     spread_trust: Any
     updates: jax.Array  # gradient steps so far
 
 
-class Selection(NamedTuple):
-    """Actions of the old policy and how much the new one should want each."""
-
-    old: policies.Moments
-    actions: jax.Array  # [N, B, act]
-    weights: jax.Array  # [N, B]
-    dual: networks.Trained
-    violation: jax.Array  # of the old policy
-    cost: jax.Array  # of the selection
+def make_trust(config: CVPOConfig, rate: float, upper: float) -> Multiplier:
+    optimiser = optax.sgd(rate) if config.trust_optimiser == "sgd" else adam(rate)
+    return projected_ascent(optimiser, 0.0, upper)
 
 
-class Fit(NamedTuple):
-    """What moves while the policy is fitted, and the divergences before its last step."""
-
-    policy: networks.Trained
-    mean_trust: Any
-    spread_trust: Any
-    divergences: jax.Array  # [2]
-
-
-def make_trust(config: CVPOConfig, rate: float, upper: float) -> multipliers.Multiplier:
-    optimiser = optax.sgd(rate) if config.trust_optimiser == "sgd" else networks.adam(rate)
-    return multipliers.projected_ascent(optimiser, 0.0, upper)
-
-
-def fit_policy(
-    policy_moments: Any, optimiser: optax.GradientTransformation, config: CVPOConfig
-) -> Any:
-    """The M-step: weighted maximum likelihood, with a trust region each for mean and spread."""
-    mean_trust = make_trust(config, config.mean_trust_rate, config.mean_trust_max)
-    spread_trust = make_trust(config, config.spread_trust_rate, config.spread_trust_max)
-
-    def fit(start_at: Fit, observation: jax.Array, selection: Selection) -> Fit:
-        old, actions, weights = selection.old, selection.actions, selection.weights
-
-        def iterate(_: int, fitted: Fit) -> Fit:
-            def loss(params: types.Params) -> tuple[jax.Array, Fit]:
-                new = policy_moments(params, observation)
-                likelihood = policies.log_density(policies.Moments(new.mean, old.factor), actions)
-                likelihood = likelihood + policies.log_density(
-                    policies.Moments(old.mean, new.factor), actions
-                )
-                of_mean = policies.mean_divergence(old, new)
-                of_spread = policies.spread_divergence(old, new)
-                found = jax.lax.stop_gradient(jnp.stack([of_mean, of_spread]))
-                mean_state = mean_trust.update(fitted.mean_trust, found[0] - config.mean_divergence)
-                spread_state = spread_trust.update(
-                    fitted.spread_trust, found[1] - config.spread_divergence
-                )
-                price = mean_trust.value(mean_state) * of_mean
-                price = price + spread_trust.value(spread_state) * of_spread
-                # The mean over samples as well, although the weights sum to 1 already: the
-                # reference divides twice, and the trust region's prices are set for it.
-                total = price - jnp.mean(weights * likelihood)
-                return total, Fit(fitted.policy, mean_state, spread_state, found)
-
-            improved, found = networks.descend(loss, fitted.policy, optimiser)
-            return found._replace(policy=improved)
-
-        return jax.lax.fori_loop(0, config.policy_iterations, iterate, start_at)
-
-    return fit, mean_trust, spread_trust
-
-
-def cvpo(config: CVPOConfig, spec: types.Spec) -> types.Algorithm:
+def cvpo(config: CVPOConfig, spec: Spec) -> Algorithm:
     style = "relu-xavier-normal"
-    optimiser = networks.adam(config.policy_learning_rate)
+    optimiser = adam(config.policy_learning_rate)
     if config.max_gradient_norm is not None:
         optimiser = optax.chain(optax.clip_by_global_norm(config.max_gradient_norm), optimiser)
-    dual_optimiser = networks.adam(config.dual_learning_rate)
+    dual_optimiser = adam(config.dual_learning_rate)
     gaussian = policies.full_gaussian if config.covariance == "full" else policies.diagonal_gaussian
     policy = gaussian(spec, config.hidden, style)
     rewards, costs = (
-        critics.q_ensemble(
+        q_ensemble(
             spec,
             config.hidden,
-            networks.STYLES[style],
+            STYLES[style],
             size=size,
-            optimiser=networks.adam(config.critic_learning_rate),
+            optimiser=adam(config.critic_learning_rate),
             target_rate=config.target_rate,
         )
         for size in (config.reward_critics, 1)
     )
-    fit, mean_trust, spread_trust = fit_policy(policy.moments, optimiser, config)
+    mean_trust = make_trust(config, config.mean_trust_rate, config.mean_trust_max)
+    spread_trust = make_trust(config, config.spread_trust_rate, config.spread_trust_max)
+    fit = weighted_fit(
+        policy.moments,
+        optimiser,
+        config.policy_iterations,
+        Trust(config.mean_divergence, mean_trust),
+        Trust(config.spread_divergence, spread_trust),
+    )
     limits = Limits(config.selection_divergence, spec.cost_budget, config.largest_dual)
 
     def init(key: jax.Array) -> CVPOState:
         key_policy, key_rewards, key_costs = jax.random.split(key, 3)
         params = policy.init(key_policy)
-        dual = Dual(
+        dual = DualVariables(
             jnp.asarray(config.initial_selection_temperature, jnp.result_type(float)),
             jnp.asarray(config.initial_multiplier, jnp.result_type(float)),
         )
         return CVPOState(
-            policy=networks.start(params, optimiser),
+            policy=start(params, optimiser),
             old_policy=jax.tree.map(jnp.copy, params),
             rewards=rewards.init(key_rewards),
             costs=costs.init(key_costs),
-            dual=networks.start(dual, dual_optimiser),
+            dual=start(dual, dual_optimiser),
             mean_trust=mean_trust.init(),
             spread_trust=spread_trust.init(),
             updates=jnp.zeros((), jnp.int32),
@@ -361,7 +236,7 @@ def cvpo(config: CVPOConfig, spec: types.Spec) -> types.Algorithm:
         )
         return jax.tree.map(lambda new, old: jnp.where(index == 0, new, old), fresh, state)
 
-    def fit_critics(state: CVPOState, batch: types.Transition, noise: jax.Array) -> Any:
+    def fit_critics(state: CVPOState, batch: Batch, noise: jax.Array) -> Any:
         """Both look one step ahead, each to its own sample of what the policy would do there."""
         moments = policy.moments(state.policy.params, batch.next_observation)
         to_reward, to_cost = (as_executed(policies.perturbed(moments, part)) for part in noise)
@@ -394,7 +269,7 @@ def cvpo(config: CVPOConfig, spec: types.Spec) -> types.Algorithm:
             solved = solve_dual(state.dual.params, values, limits, config.dual_iterations)
             dual = state.dual._replace(params=solved)
         else:
-            dual, _ = networks.descend(
+            dual, _ = descend(
                 lambda params: (dual_value(params, values, limits), None),
                 state.dual,
                 dual_optimiser,
@@ -405,10 +280,8 @@ def cvpo(config: CVPOConfig, spec: types.Spec) -> types.Algorithm:
         violation = jnp.mean(values.cost) - spec.cost_budget
         return Selection(old, actions, weights, dual, violation, selected)
 
-    def step(
-        state: CVPOState, batch: types.Transition, key: jax.Array, index: jax.Array
-    ) -> tuple[CVPOState, types.Metrics]:
-        state = begin_block(state, index)
+    def step(state: CVPOState, batch: Batch, key: jax.Array) -> tuple[CVPOState, Metrics]:
+        state = begin_block(state, batch.index)
         shape = (2 + config.samples, *batch.action.shape)
         noise = jax.random.normal(key, shape, batch.action.dtype)
 
@@ -456,16 +329,13 @@ def cvpo(config: CVPOConfig, spec: types.Spec) -> types.Algorithm:
     def act_greedily(state: CVPOState, observation: jax.Array) -> jax.Array:
         return policy.moments(state.policy.params, observation).mean
 
-    def network(state: CVPOState) -> types.PolicyNetwork:
+    def network(state: CVPOState) -> PolicyNetwork:
         return policy.network(state.policy.params)
 
-    def cost_estimate(
-        state: CVPOState, observation: jax.Array, action: jax.Array
-    ) -> types.CostEstimate:
-        return critics.one_estimate(costs.values(state.costs, observation, as_executed(action)))
+    def cost_estimate(state: CVPOState, observation: jax.Array, action: jax.Array) -> CostEstimate:
+        return one_estimate(costs.values(state.costs, observation, as_executed(action)))
 
-    update = types.over_minibatches(step)
-    return types.Algorithm(init, act, act_greedily, update, network, cost_estimate)
+    return Algorithm(init, act, act_greedily, each_update(step), network, cost_estimate)
 
 
 CVPO = Entry(

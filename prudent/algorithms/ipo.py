@@ -9,12 +9,17 @@
 epoch's J_C alone.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
+import jax
+import jax.numpy as jnp
+
 from prudent.algorithms.on_policy_presets import NORMALISED, on_policy_entry
-from prudent.compute import jax, jnp, multipliers, on_policy, surrogates, types
+from prudent.pieces.improvement import by_passes
+from prudent.pieces.multipliers import Multiplier
+from prudent.pieces.on_policy import lagrangian, on_policy
+from prudent.pieces.surrogates import barrier
+from prudent.pieces.types import Algorithm, Spec
 from prudent.settings.checks import Positive
 from prudent.settings.configs import ClippedConfig, CostAdvantageConfig
 
@@ -27,15 +32,15 @@ class IPOConfig(ClippedConfig, CostAdvantageConfig):
     """Largest penalty, and the one where the budget is broken."""
 
 
-def ipo(config: IPOConfig, spec: types.Spec) -> types.Algorithm:
+def ipo(config: IPOConfig, spec: Spec) -> Algorithm:
     def penalty(state: jax.Array, violation: jax.Array) -> jax.Array:
-        return surrogates.barrier(violation, config.barrier_strength, config.barrier_cap)
+        return barrier(violation, config.barrier_strength, config.barrier_cap)
 
     dual, improve = (
-        multipliers.Multiplier(lambda: jnp.zeros(()), lambda state: state, penalty),
-        on_policy.by_passes(config, config.clip),
+        Multiplier(lambda: jnp.zeros(()), lambda state: state, penalty),
+        by_passes(config, config.clip),
     )
-    return on_policy.on_policy(config, spec, dual, on_policy.lagrangian, improve)
+    return on_policy(config, spec, dual, lagrangian, improve)
 
 
 IPO = on_policy_entry("ipo", "PPO with a log barrier", ipo, IPOConfig, {**NORMALISED, "passes": 10})

@@ -7,12 +7,12 @@
 Only the stop on divergence, tested once per pass, holds the unclipped ratio back.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from prudent.algorithms.on_policy_presets import NORMALISED, on_policy_entry
-from prudent.compute import on_policy, types
+from prudent.pieces.improvement import by_passes
+from prudent.pieces.on_policy import adaptive, lagrangian, on_policy
+from prudent.pieces.types import Algorithm, Spec
 from prudent.settings.configs import FirstOrderConfig, LagrangianConfig
 
 
@@ -21,9 +21,9 @@ class PDOConfig(FirstOrderConfig, LagrangianConfig):
     pass
 
 
-def pdo(config: PDOConfig, spec: types.Spec) -> types.Algorithm:
-    dual, improve = on_policy.adaptive(config), on_policy.by_passes(config, clip=None)
-    return on_policy.on_policy(config, spec, dual, on_policy.lagrangian, improve)
+def pdo(config: PDOConfig, spec: Spec) -> Algorithm:
+    dual, improve = adaptive(config), by_passes(config, clip=None)
+    return on_policy(config, spec, dual, lagrangian, improve)
 
 
 PDO = on_policy_entry("pdo", "primal-dual policy gradient, on-policy", pdo, PDOConfig, NORMALISED)

@@ -5,16 +5,17 @@
 The cost is estimated and reported all the same. ε is `clip`.
 """
 
-from __future__ import annotations
-
 from prudent.algorithms.on_policy_presets import on_policy_entry
-from prudent.compute import multipliers, on_policy, types
+from prudent.pieces.improvement import by_passes
+from prudent.pieces.multipliers import fixed
+from prudent.pieces.on_policy import on_policy, reward_only
+from prudent.pieces.types import Algorithm, Spec
 from prudent.settings.configs import ClippedConfig
 
 
-def ppo(config: ClippedConfig, spec: types.Spec) -> types.Algorithm:
-    dual, improve = multipliers.fixed(0.0), on_policy.by_passes(config, config.clip)
-    return on_policy.on_policy(config, spec, dual, on_policy.reward_only, improve)
+def ppo(config: ClippedConfig, spec: Spec) -> Algorithm:
+    dual, improve = fixed(0.0), by_passes(config, config.clip)
+    return on_policy(config, spec, dual, reward_only, improve)
 
 
 PPO = on_policy_entry(

@@ -7,12 +7,12 @@
 J_C is the mean cost of finished episodes, d the budget, both counted as the task counts.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from prudent.algorithms.on_policy_presets import on_policy_entry
-from prudent.compute import on_policy, types
+from prudent.pieces.improvement import by_passes
+from prudent.pieces.on_policy import adaptive, lagrangian, on_policy
+from prudent.pieces.types import Algorithm, Spec
 from prudent.settings.configs import ClippedConfig, LagrangianConfig
 
 
@@ -21,9 +21,9 @@ class PPOLagConfig(ClippedConfig, LagrangianConfig):
     pass
 
 
-def ppo_lag(config: PPOLagConfig, spec: types.Spec) -> types.Algorithm:
-    dual, improve = on_policy.adaptive(config), on_policy.by_passes(config, config.clip)
-    return on_policy.on_policy(config, spec, dual, on_policy.lagrangian, improve)
+def ppo_lag(config: PPOLagConfig, spec: Spec) -> Algorithm:
+    dual, improve = adaptive(config), by_passes(config, config.clip)
+    return on_policy(config, spec, dual, lagrangian, improve)
 
 
 PPO_LAG = on_policy_entry("ppo-lag", "PPO with a Lagrange multiplier", ppo_lag, PPOLagConfig, {})

@@ -9,12 +9,12 @@ and the advantages are combined. There is no line search, so the realised diverg
 (`max_divergence`).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from prudent.algorithms.on_policy_presets import SECOND_ORDER, on_policy_entry
-from prudent.compute import on_policy, types
+from prudent.pieces.improvement import by_natural_gradient
+from prudent.pieces.on_policy import adaptive, lagrangian, on_policy
+from prudent.pieces.types import Algorithm, Spec
 from prudent.settings.configs import LagrangianConfig, SecondOrderConfig
 
 
@@ -23,9 +23,9 @@ class RCPOConfig(SecondOrderConfig, LagrangianConfig):
     pass
 
 
-def rcpo(config: RCPOConfig, spec: types.Spec) -> types.Algorithm:
-    dual, improve = on_policy.adaptive(config), on_policy.by_natural_gradient(config, search=False)
-    return on_policy.on_policy(config, spec, dual, on_policy.lagrangian, improve)
+def rcpo(config: RCPOConfig, spec: Spec) -> Algorithm:
+    dual, improve = adaptive(config), by_natural_gradient(config, search=False)
+    return on_policy(config, spec, dual, lagrangian, improve)
 
 
 RCPO = on_policy_entry(

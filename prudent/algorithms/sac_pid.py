@@ -10,17 +10,25 @@ the form of cvpo-safe-rl).
 already feels the multiplier that its own violation makes.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal
 
+import jax
+import jax.numpy as jnp
+
 from prudent.algorithms.entry import Entry
 from prudent.algorithms.presets import BY_TWENTY_EPISODES, baseline_presets
-from prudent.compute import critics, jax, jnp, multipliers, networks, policies, soft, types
+from prudent.pieces.critics import one_estimate, q_ensemble
+from prudent.pieces.dual import make_dual
+from prudent.pieces.fast import adam
+from prudent.pieces.multipliers import fixed, pid
+from prudent.pieces.networks import STYLES
+from prudent.pieces.policies import tanh_gaussian
+from prudent.pieces.soft import SoftState, soft_actor_critic
+from prudent.pieces.types import Algorithm, Batch, CostEstimate, Metrics, Spec
 from prudent.settings.checks import NotNegative, Positive, Values
-from prudent.settings.configs import OffPolicyConfig
+from prudent.settings.configs import DualConfig, OffPolicyConfig
 from prudent.settings.schedules import OffPolicySchedule
 from prudent.tasks.task import Task
 
@@ -54,83 +62,71 @@ def presets(task: Task) -> dict[str, Values]:
     return baseline_presets(SACPIDConfig, task, own)
 
 
-def sac_pid(config: SACPIDConfig, spec: types.Spec) -> types.Algorithm:
-    optimiser = networks.adam(config.learning_rate)
-    style = "relu-xavier-normal"
+def sac_pid(config: SACPIDConfig, spec: Spec) -> Algorithm:
+    optimiser, style = adam(config.learning_rate), "relu-xavier-normal"
+    # Entropy per action in [-1, 1], as in the reference: in units of the environment the bonus
+    # would differ by a constant, which counts as reward and as cost at every step.
+    log_scale = sum(math.log(scale) for scale in spec.action_scale)
     rewards, costs = (
-        critics.q_ensemble(
+        q_ensemble(
             spec,
             config.hidden,
-            networks.STYLES[style],
+            STYLES[style],
             size=size,
             optimiser=optimiser,
             target_rate=config.target_rate,
         )
         for size in (2, 1)
     )
-    multiplier = multipliers.pid(
-        config.proportional_gain, config.integral_gain, config.derivative_gain
-    )
-    # Entropy per action in [-1, 1], as in the reference: in units of the environment the bonus
-    # would differ by a constant, which counts as reward and as cost at every step.
-    log_scale = sum(math.log(scale) for scale in spec.action_scale)
-    parts = soft.soft_actor_critic(
+    agent = soft_actor_critic(
+        config,
         spec,
-        policies.tanh_gaussian(spec, config.hidden, style),
+        tanh_gaussian(spec, config.hidden, style),
         {"rewards": rewards, "costs": costs},
-        multipliers.fixed(config.temperature),
-        multiplier,
-        optimiser=optimiser,
-        discount=config.discount,
-        target_entropy=0.0,
-        seen=lambda action: policies.in_environment_units(spec, action),
+        fixed(config.temperature),
+        optimiser,
         density_offset=log_scale,
     )
+    gains = config.proportional_gain, config.integral_gain, config.derivative_gain
+    dual = make_dual(DualConfig(dual_action="policy"), spec, agent, pid(*gains))
 
-    def cost_target(
-        state: soft.SoftState, batch: types.Transition, following: soft.Following
-    ) -> jax.Array:
-        ahead = costs.target_values(state.costs, following.observation, following.action)[0]
+    def step(state: SoftState, batch: Batch, key: jax.Array) -> tuple[SoftState, Metrics]:
+        key_next, key_now = jax.random.split(key)
+        s, s2 = batch.observation, batch.next_observation
+
+        # The critics, each towards its own target, one sampled action ahead.
+        following = agent.sample(state.policy.params, s2, key_next)
+        ahead = costs.target_values(state.costs, s2, following.action)[0]
         if config.entropy_in_cost_target:
             ahead = ahead - config.temperature * (following.log_density + log_scale)
         if config.cost_mask == "task":
             ahead = batch.cost_continues * ahead
-        return batch.cost + config.cost_discount * ahead
+        cost_target = (batch.cost + config.cost_discount * ahead)[None]
+        reward_target = agent.reward_target(state, batch, following)
+        state, errors = agent.fit(state, batch, rewards=reward_target, costs=cost_target)
 
-    def step(
-        state: soft.SoftState, batch: types.Transition, key: jax.Array, index: jax.Array
-    ) -> tuple[soft.SoftState, types.Metrics]:
-        key_next, key_now = jax.random.split(key)
-        now = batch.observation
+        # The controller sees the cost of the policy's actions, and moves before the policy does.
+        where = dual.where(state, batch, key_now, key_now)
+        estimated = jnp.mean(costs.values(state.costs, *where), axis=-1)  # [K]
+        controlled = dual.ascend(state.dual, estimated)
+        weight = dual.multiplier(controlled)
 
-        # Critics first, each towards its own target, one sampled action ahead.
-        following = parts.follow(state, batch, key_next)
-        state, errors = parts.fit(
-            state,
-            batch,
-            rewards=parts.reward_target(state, batch, following)[None],
-            costs=cost_target(state, batch, following)[None],
-        )
+        def price(action: jax.Array) -> jax.Array:  # [B]
+            return jnp.sum(weight[:, None] * costs.values(state.costs, s, action), axis=0)
 
-        # The controller sees the cost of the policy's actions, then the policy pays its price.
-        def price(action: jax.Array) -> soft.Price:
-            cost = costs.values(state.costs, now, action)[0]
-            violation = jax.lax.stop_gradient(jnp.mean(cost)) - spec.cost_budget
-            controlled = multiplier.update(state.multiplier, violation)
-            return soft.Price(cost, multiplier.value(controlled), violation, controlled)
-
-        improved = parts.improve(state, now, key_now, price)
-        new_state = parts.advance(state, improved, improved.price.multiplier)
-        return new_state, {
+        policy, entropy = agent.improve(state, s, key_now, price)
+        metrics = {
             **errors,
-            **parts.metrics(new_state, improved),
-            "multiplier_integral": new_state.multiplier.integral,
+            **dual.metrics(state.dual, controlled, estimated),
+            "entropy": entropy,
+            "multiplier_integral": jnp.sum(controlled.multiplier.integral),
         }
+        return agent.advance(state, batch, policy, entropy, controlled), metrics
 
-    def estimate(state: soft.SoftState, *inputs: jax.Array) -> types.CostEstimate:
-        return critics.one_estimate(costs.values(state.costs, *inputs))
+    def estimate(state: SoftState, *where: jax.Array) -> CostEstimate:
+        return one_estimate(costs.values(state.costs, *where))
 
-    return parts.algorithm(step, estimate)
+    return agent.algorithm(step, dual, estimate)
 
 
 SAC_PID = Entry(

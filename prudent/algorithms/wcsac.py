@@ -13,17 +13,26 @@ constraint is put on the mean of its worst outcomes:
 `clip_damping`), α_T `temperature`, d `cost_budget`.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
 
 from prudent.algorithms.entry import Entry
 from prudent.algorithms.presets import baseline_presets
-from prudent.compute import critics, jax, jnp, multipliers, networks, policies, soft, types
+from prudent.pieces import critics
+from prudent.pieces.critics import Critic
+from prudent.pieces.dual import make_dual
+from prudent.pieces.fast import adam
+from prudent.pieces.multipliers import rectify, softplus_ascent
+from prudent.pieces.networks import STYLES
+from prudent.pieces.policies import tanh_gaussian
+from prudent.pieces.soft import SoftState, soft_actor_critic
+from prudent.pieces.types import Algorithm, Batch, CostEstimate, Metrics, Spec
 from prudent.settings.checks import Finite, NotNegative, Positive, PositiveShare, Values
-from prudent.settings.configs import OffPolicyConfig
+from prudent.settings.configs import DualConfig, OffPolicyConfig
 from prudent.settings.schedules import OffPolicySchedule
 from prudent.tasks.task import Task
 
@@ -59,22 +68,15 @@ def presets(task: Task) -> dict[str, Values]:
     return baseline_presets(WCSACConfig, task, SCHEDULE)
 
 
-class CostTargets(NamedTuple):
-    """What the critics of cost and variance are fitted to."""
+def wcsac(config: WCSACConfig, spec: Spec) -> Algorithm:
+    optimiser = adam(config.learning_rate)
+    floor = config.target_entropy
 
-    cost: jax.Array  # [B]
-    variance: jax.Array  # [B]
-    clipped: jax.Array  # share of the variances that had to be
-
-
-def wcsac(config: WCSACConfig, spec: types.Spec) -> types.Algorithm:
-    optimiser = networks.adam(config.learning_rate)
-
-    def critic(size: int, **options: Any) -> critics.Critic:
+    def critic(size: int, **options: Any) -> Critic:
         return critics.q_ensemble(
             spec,
             config.hidden,
-            networks.STYLES["relu-xavier"],
+            STYLES["relu-xavier"],
             size=size,
             optimiser=optimiser,
             target_rate=config.target_rate,
@@ -82,94 +84,89 @@ def wcsac(config: WCSACConfig, spec: types.Spec) -> types.Algorithm:
             **options,
         )
 
-    rewards, costs = critic(2), critic(1)
-    variances = critic(1, output=critics.positive, error=critics.wasserstein)
-    multiplier = multipliers.softplus_ascent(
-        networks.adam(config.multiplier_learning_rate), math.log(2.0)
-    )
-    floor = config.target_entropy
-    parts = soft.soft_actor_critic(
+    costs, variances = critic(1), critic(1, quantity=critics.VARIANCE)
+    agent = soft_actor_critic(
+        config,
         spec,
-        policies.tanh_gaussian(spec, config.hidden),
-        {"rewards": rewards, "costs": costs, "variances": variances},
-        multipliers.softplus_ascent(optimiser, math.log(2.0)),
-        multiplier,
-        optimiser=optimiser,
-        discount=config.discount,
+        tanh_gaussian(spec, config.hidden),
+        {"rewards": critic(2), "costs": costs, "variances": variances},
+        softplus_ascent(optimiser, math.log(2.0)),
+        optimiser,
         target_entropy=-float(spec.action_size) if floor is None else floor,
-        seen=lambda action: policies.in_environment_units(spec, action),
     )
+    ascent = softplus_ascent(adam(config.multiplier_learning_rate), math.log(2.0))
+    dual = make_dual(DualConfig(), spec, agent, ascent)
 
-    def cost_at_risk(state: soft.SoftState, *inputs: jax.Array) -> jax.Array:
-        mean = costs.values(state.costs, *inputs)[0]
-        variance = variances.values(state.variances, *inputs)[0]
+    def cost_at_risk(state: SoftState, *where: jax.Array) -> jax.Array:  # [K, B]
+        mean = costs.values(state.costs, *where)
+        variance = variances.values(state.variances, *where)
         return critics.conditional_value_at_risk(mean, variance, config.risk_level)
 
     def cost_targets(
-        state: soft.SoftState, batch: types.Transition, following: soft.Following
-    ) -> CostTargets:
-        then = following.observation, following.action
-        on_task = config.cost_mask == "task"
+        state: SoftState, batch: Batch, action: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        """Of mean and variance, [B] each, the second not yet clipped; `action` is the next one."""
+        continues = batch.cost_continues
+        if config.cost_mask == "never":
+            continues = jnp.ones_like(continues)
         ahead = critics.NextReturn(
-            mean=costs.target_values(state.costs, *then)[0],
-            variance=variances.target_values(state.variances, *then)[0],
-            continues=batch.cost_continues if on_task else jnp.ones_like(batch.cost_continues),
+            mean=costs.target_values(state.costs, batch.next_observation, action)[0],
+            variance=variances.target_values(state.variances, batch.next_observation, action)[0],
+            continues=continues,
         )
-        mean = costs.values(state.costs, batch.observation, parts.seen(batch.action))[0]
+        mean = costs.values(state.costs, batch.observation, agent.seen(batch.action))[0]
         variance = critics.variance_target(batch.cost, config.cost_discount, ahead, mean)
-        bounded = jnp.clip(variance, critics.VARIANCE_MIN, critics.VARIANCE_MAX)
-        return CostTargets(
-            cost=batch.cost + config.cost_discount * ahead.continues * ahead.mean,
-            variance=bounded,
-            clipped=jnp.mean(bounded != variance),
-        )
+        return batch.cost + config.cost_discount * continues * ahead.mean, variance
 
-    def step(
-        state: soft.SoftState, batch: types.Transition, key: jax.Array, index: jax.Array
-    ) -> tuple[soft.SoftState, types.Metrics]:
+    def step(state: SoftState, batch: Batch, key: jax.Array) -> tuple[SoftState, Metrics]:
         key_next, key_now = jax.random.split(key)
-        now = batch.observation
+        s = batch.observation
 
-        # Critics first, each towards its own target, one sampled action ahead.
-        following = parts.follow(state, batch, key_next)
-        targets = cost_targets(state, batch, following)
-        state, errors = parts.fit(
+        # The critics, each towards its own target, one sampled action ahead.
+        following = agent.sample(state.policy.params, batch.next_observation, key_next)
+        cost_target, variance = cost_targets(state, batch, following.action)
+        variance_target = jnp.clip(variance, critics.VARIANCE_MIN, critics.VARIANCE_MAX)
+        state, errors = agent.fit(
             state,
             batch,
-            rewards=parts.reward_target(state, batch, following)[None],
-            costs=targets.cost[None],
-            variances=targets.variance[None],
+            rewards=agent.reward_target(state, batch, following),
+            costs=cost_target[None],
+            variances=variance_target[None],
         )
 
-        # Then the policy, against the critics just learned: it trades entropy and reward against
-        # cost at risk, whose weight grows with the violation.
-        price_before = multiplier.value(state.multiplier)
-        violation = jnp.mean(cost_at_risk(state, now, parts.seen(batch.action))) - spec.cost_budget
-        weight = price_before + config.damping * violation
+        # The violation, and the weight of cost, which grows with it.
+        where = dual.where(state, batch, key_now, key_now)
+        estimated = jnp.mean(cost_at_risk(state, *where), axis=-1)  # [K]
+        violation = estimated - dual.budget(state.dual)
+        weight = dual.multiplier(state.dual) + config.damping * violation
         if config.clip_damping:
-            weight = multipliers.rectify(price_before, violation, config.damping)
+            weight = rectify(dual.multiplier(state.dual), violation, config.damping)
 
-        def price(action: jax.Array) -> soft.Price:
-            return soft.Price(cost_at_risk(state, now, action), weight, violation)
+        # The policy, against the critics just learned.
+        def price(action: jax.Array) -> jax.Array:  # [B]
+            return jnp.sum(weight[:, None] * cost_at_risk(state, s, action), axis=0)
 
-        improved = parts.improve(state, now, key_now, price)
+        policy, entropy = agent.improve(state, s, key_now, price)
 
-        # The dual variables answer to their constraints; the bootstrap copies drift.
-        new_state = parts.advance(state, improved, multiplier.update(state.multiplier, violation))
-        return new_state, {
-            **errors,
-            **parts.metrics(new_state, improved),
-            "variance_target": jnp.mean(targets.variance),
-            "variance_clipped": targets.clipped,
-            "cost_weight": weight,
+        # The dual variables answer to their constraints; the target copies drift.
+        new_dual = dual.ascend(state.dual, estimated)
+        metrics = {**errors, **dual.metrics(state.dual, new_dual, estimated)}
+        state = agent.advance(state, batch, policy, entropy, new_dual)
+        return state, {
+            **metrics,
+            "entropy": entropy,
+            "temperature": agent.temperature(state),
+            "variance_target": jnp.mean(variance_target),
+            "variance_clipped": jnp.mean(variance_target != variance),
+            "cost_weight": jnp.sum(weight),
         }
 
-    def estimate(state: soft.SoftState, *inputs: jax.Array) -> types.CostEstimate:
-        mean = costs.values(state.costs, *inputs)[0]
-        deviation = jnp.sqrt(variances.values(state.variances, *inputs)[0])
-        return types.CostEstimate(mean, deviation, cost_at_risk(state, *inputs))
+    def estimate(state: SoftState, *where: jax.Array) -> CostEstimate:
+        mean = costs.values(state.costs, *where)[0]
+        deviation = jnp.sqrt(variances.values(state.variances, *where)[0])
+        return CostEstimate(mean, deviation, cost_at_risk(state, *where)[0])
 
-    return parts.algorithm(step, estimate)
+    return agent.algorithm(step, dual, estimate)
 
 
 WCSAC = Entry(

@@ -13,7 +13,7 @@ from prudent.bench.roofline import against_roofline
 from prudent.bench.timing import best_seconds
 from prudent.bench.traffic import moved_bytes
 from prudent.pieces.types import Spec, row_width
-from prudent.training.learner import Rows, compile_for_rows
+from prudent.training.learner import compile_for_rows
 from prudent.training.off_policy import draw, learn, take_step
 
 UPDATES = 10  # per call, as many as follow an environment step in CAL's presets
@@ -33,11 +33,11 @@ def subject_for(algorithm: str, config: Any, batch: int) -> Subject:
     learner = compile_for_rows(ALGORITHMS[algorithm].build(config, spec), spec, batch, seed=0)
     shape = max(2, UPDATES * 12 // batch), batch, row_width(OBSERVATION, ACTION)
     rows = np.random.default_rng(0).uniform(-1, 1, shape).astype(np.float32)
-    return Subject(
-        init=learner.init,
-        update=lambda state, rows, first: learner.update(state, Rows(rows, np.int32(first)), 0)[0],
-        rows=rows,
-    )
+
+    def update(state: Any, rows: np.ndarray, first: int) -> Any:
+        return learner.update(state, {"rows": rows, "first": np.int32(first)}, 0)[0]
+
+    return Subject(learner.init, update, rows)
 
 
 def needed_products(subject: Subject) -> list[Product]:

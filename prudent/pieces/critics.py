@@ -27,6 +27,30 @@ class Critic(NamedTuple):
     track: Callable[[CriticState], CriticState]  # the target moved towards the online parameters
 
 
+VARIANCE_MIN, VARIANCE_MAX = 1e-8, 1e8
+
+
+def positive(values: jax.Array) -> jax.Array:
+    """A variance from any number; bounded before anyone takes its root, whose slope is infinite."""
+    return jnp.clip(jax.nn.softplus(values), VARIANCE_MIN, VARIANCE_MAX)
+
+
+def wasserstein(variance: jax.Array, target: jax.Array) -> jax.Array:
+    """Squared 2-Wasserstein distance between Gaussians of equal mean: (std - target std)^2."""
+    return variance + target - 2.0 * jnp.sqrt(variance * target)
+
+
+class Quantity(NamedTuple):
+    """What a critic estimates of the return to come."""
+
+    output: Callable[[jax.Array], jax.Array]  # of the network -> value
+    error: Callable[[jax.Array, jax.Array], jax.Array]  # values, targets -> errors
+
+
+MEAN = Quantity(lambda values: values, lambda values, targets: (values - targets) ** 2)
+VARIANCE = Quantity(positive, wasserstein)
+
+
 def q_ensemble(
     spec: Spec,
     hidden: Sequence[int],
@@ -36,19 +60,17 @@ def q_ensemble(
     optimiser: optax.GradientTransformation,
     target_rate: float,
     loss_over_members: Callable[[jax.Array], jax.Array] = jnp.sum,
-    output: Callable[[jax.Array], jax.Array] = lambda values: values,
-    error: Callable[[jax.Array, jax.Array], jax.Array] = lambda values, y: (values - y) ** 2,
+    quantity: Quantity = MEAN,
 ) -> Critic:
     """`size` independent critics Q(s, a) that see the same batches.
 
-    `output` maps what the networks say to values. `loss_over_members` joins the members' mean
-    errors; under Adam it only meets its epsilon.
+    `loss_over_members` joins the members' mean errors; Adam feels it only through its epsilon.
     """
     network = ensemble(mlp((spec.observation_size + spec.action_size, *hidden, 1), style), size)
 
     def evaluate(params: Params, observation: jax.Array, action: jax.Array) -> jax.Array:
         x = jnp.concatenate([observation, action], axis=-1)
-        return output(network.apply(params, x)[..., 0])
+        return quantity.output(network.apply(params, x)[..., 0])
 
     def init(key: jax.Array) -> CriticState:
         params = network.init(key)
@@ -59,7 +81,7 @@ def q_ensemble(
         state: CriticState, targets: jax.Array, observation: jax.Array, action: jax.Array
     ) -> tuple[CriticState, jax.Array]:
         def loss(params: Params) -> tuple[jax.Array, jax.Array]:
-            errors = error(evaluate(params, observation, action), targets)  # [E, B]
+            errors = quantity.error(evaluate(params, observation, action), targets)  # [E, B]
             return loss_over_members(jnp.mean(errors, axis=1)), jnp.mean(errors)
 
         online, mean_error = descend(loss, state.online, optimiser)
@@ -134,19 +156,6 @@ def highest_of_random_members(values: jax.Array, draws: int, key: jax.Array) -> 
     """Per sample the maximum over `draws` members drawn with replacement: [E, B] -> [B]."""
     members = jax.random.randint(key, (draws,), 0, values.shape[0])
     return jnp.max(values[members], axis=0)
-
-
-VARIANCE_MIN, VARIANCE_MAX = 1e-8, 1e8
-
-
-def positive(values: jax.Array) -> jax.Array:
-    """A variance from any number; bounded before anyone takes its root, whose slope is infinite."""
-    return jnp.clip(jax.nn.softplus(values), VARIANCE_MIN, VARIANCE_MAX)
-
-
-def wasserstein(variance: jax.Array, target: jax.Array) -> jax.Array:
-    """Squared 2-Wasserstein distance between Gaussians of equal mean: (std - target std)^2."""
-    return variance + target - 2.0 * jnp.sqrt(variance * target)
 
 
 class NextReturn(NamedTuple):

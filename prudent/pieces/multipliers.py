@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from prudent.pieces.networks import adam
+from prudent.pieces.fast import adam
 
 
 class Multiplier(NamedTuple):
@@ -117,91 +117,3 @@ ASCENTS: dict[str, Callable[[float, float], Multiplier]] = {  # rate, initial va
 def rectify(multiplier: jax.Array, violation: jax.Array, convexity: float) -> jax.Array:
     """Slope of the augmented Lagrangian, max(λ + c G, 0); λ itself if c = 0."""
     return jnp.maximum(multiplier + convexity * violation, 0.0)
-
-
-class Answer(NamedTuple):
-    """What a measured violation means for the policy's step and for the multipliers."""
-
-    weight: jax.Array  # [] or [B], of each row's cost
-    raised: Any  # the multipliers' next state
-
-
-class Owned(NamedTuple):
-    """Several dual variables, each for the rows of one owner."""
-
-    init: Callable[[], Any]
-    value: Callable[[Any], jax.Array]  # state -> [owners]
-    # state, violation of each row [B], its owner [B], c -> answer
-    answer: Callable[[Any, jax.Array, jax.Array, float], Answer]
-
-
-def of_owner(values: jax.Array, owner: jax.Array) -> jax.Array:
-    """One of `values` for each row; NaN, which stops a run, where there is no such owner."""
-    known = (owner >= 0) & (owner < values.shape[0])
-    return jnp.where(known, values[jnp.clip(owner, 0, values.shape[0] - 1)], jnp.nan)
-
-
-def by_group(multiplier: Multiplier, groups: int) -> Owned:
-    """A multiplier for each group, which answers to the mean violation of the group's rows.
-
-    A group without rows in the batch rests, its optimiser too.
-    """
-
-    def init() -> Any:
-        return jax.tree.map(lambda leaf: jnp.stack([leaf] * groups), multiplier.init())
-
-    def answer(state: Any, violation: jax.Array, owner: jax.Array, convexity: float) -> Answer:
-        rows = jnp.bincount(owner, length=groups)
-        total = jnp.bincount(owner, weights=violation, length=groups)
-        mean = (total / jnp.maximum(rows, 1)).astype(violation.dtype)  # [groups]
-        weight = rectify(jax.vmap(multiplier.value)(state), mean, convexity)
-
-        def moved(new: jax.Array, old: jax.Array) -> jax.Array:
-            present = (rows > 0).reshape(groups, *[1] * (new.ndim - 1))
-            return jnp.where(present, new, old)
-
-        raised = jax.tree.map(moved, jax.vmap(multiplier.update)(state, mean), state)
-        return Answer(of_owner(weight, owner), raised)
-
-    return Owned(init, jax.vmap(multiplier.value), answer)
-
-
-class TableState(NamedTuple):
-    """Multipliers that answer to measurements, not to critics."""
-
-    multiplier: jax.Array  # [owners]
-    violation: jax.Array  # [owners], as measured last
-
-
-def table(owners: int, initial: float) -> Owned:
-    """A multiplier for each owner. Updates leave them; `measured` moves them, now and then."""
-
-    def init() -> TableState:
-        start = jnp.full((owners,), initial, jnp.result_type(float))
-        return TableState(start, jnp.zeros_like(start))
-
-    def answer(
-        state: TableState, violation: jax.Array, owner: jax.Array, convexity: float
-    ) -> Answer:
-        weight = rectify(state.multiplier, state.violation, convexity)
-        return Answer(of_owner(weight, owner), state)
-
-    return Owned(init, lambda state: state.multiplier, answer)
-
-
-def measured(state: TableState, violation: jax.Array, rate: float) -> TableState:
-    """Projected ascent by what was measured of each owner, [owners]; NaN where nothing was.
-
-    λ <- max(0, λ + rate G), with λ the multiplier and G the violation.
-    """
-    known = jnp.isfinite(violation)
-    violation = jnp.where(known, violation, state.violation).astype(state.violation.dtype)
-    raised = jnp.clip(state.multiplier + rate * violation, 0.0, LARGEST)
-    return TableState(jnp.where(known, raised, state.multiplier), violation)
-
-
-def renewed(state: TableState, changed: jax.Array, initial: float) -> TableState:
-    """As `table` begins where an owner gave its place to another, [owners]."""
-    return TableState(
-        jnp.where(changed, initial, state.multiplier), jnp.where(changed, 0.0, state.violation)
-    )

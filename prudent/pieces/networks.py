@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from prudent.pieces.fast import adam, dense, silu
 from prudent.pieces.types import Params
 
 
@@ -25,25 +26,6 @@ class Style(NamedTuple):
     scale: Callable[[int, int], float]  # inputs, outputs -> their scale in that layer
     bias: bool = False  # biases drawn as the weights are, instead of zeros
     output_scale: float = 1.0  # of the last layer's weights; below 1 its bias is zero too
-
-
-def _logistic(x: jax.Array) -> jax.Array:
-    """`jax.nn.sigmoid`; XLA's tanh costs a CPU less than exponential and division."""
-    return 0.5 + 0.5 * jnp.tanh(0.5 * x)
-
-
-@jax.custom_jvp
-def silu(x: jax.Array) -> jax.Array:
-    """`jax.nn.silu`, with a derivative made of what the forward pass already has."""
-    return x * _logistic(x)
-
-
-@silu.defjvp
-def _silu_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
-    (x,), (change,) = primals, tangents
-    slope = _logistic(x)
-    y = x * slope
-    return y, (slope + y * (1.0 - slope)) * change
 
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
@@ -80,38 +62,6 @@ _TANH = Style(
 )
 # PyTorch's default, uniform within 1 / sqrt(inputs); and with an output that starts near zero.
 STYLES |= {"tanh-uniform": _TANH, "tanh-uniform-small": _TANH._replace(output_scale=0.1)}
-
-
-FEW_ROWS = 32
-
-
-@jax.custom_vjp
-def _product_of_few_rows(x: jax.Array, weight: jax.Array) -> jax.Array:
-    """[B, in] @ [in, out]. For few rows, the gradient of x is quicker with the large matrix on the
-    left.
-    """
-    return x @ weight
-
-
-def _forward(x: jax.Array, weight: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    return x @ weight, (x, weight)
-
-
-def _backward(kept: tuple[jax.Array, jax.Array], y: jax.Array) -> tuple[jax.Array, jax.Array]:
-    x, weight = kept
-    return (weight @ y.T).T, x.T @ y
-
-
-_product_of_few_rows.defvjp(_forward, _backward)
-
-
-def dense(x: jax.Array, weight: jax.Array, forward_mode: bool) -> jax.Array:
-    """`forward_mode` keeps derivatives along a direction possible, which a natural gradient needs
-    and a rule for gradients rules out.
-    """
-    if forward_mode or x.ndim != 2 or len(x) > FEW_ROWS:
-        return x @ weight
-    return _product_of_few_rows(x, weight)
 
 
 def mlp(sizes: Sequence[int], style: Style, heads: int = 1, forward_mode: bool = False) -> Network:
@@ -165,28 +115,6 @@ def ensemble(network: Network, size: int) -> Network:
         return jax.vmap(network.apply, in_axes=(0, None))(params, x)
 
     return Network(init, apply)
-
-
-def adam(rate: float | jax.Array) -> optax.GradientTransformation:
-    """`optax.adam`, its state included, with one division per parameter instead of three.
-
-    The two bias corrections are folded into the step and into epsilon.
-    """
-    decay, square_decay, epsilon = 0.9, 0.999, 1e-8
-
-    def update(gradient: Params, state: Any, params: Params = None) -> tuple[Params, Any]:
-        (count, mean, square), *rest = state
-        count = count + 1
-        mean = jax.tree.map(lambda m, g: decay * m + (1 - decay) * g, mean, gradient)
-        square = jax.tree.map(
-            lambda v, g: square_decay * v + (1 - square_decay) * g**2, square, gradient
-        )
-        correction = jnp.sqrt(1 - square_decay**count)
-        step, floor = -rate * correction / (1 - decay**count), epsilon * correction
-        change = jax.tree.map(lambda m, v: step * m / (jnp.sqrt(v) + floor), mean, square)
-        return change, (optax.ScaleByAdamState(count, mean, square), *rest)
-
-    return optax.GradientTransformation(optax.adam(rate).init, update)
 
 
 def clipped_adam(rate: float | jax.Array, max_norm: float | None) -> optax.GradientTransformation:

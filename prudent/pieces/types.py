@@ -1,7 +1,8 @@
 """The containers that pieces, algorithms and training share: arrays in NamedTuples."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
@@ -11,14 +12,23 @@ Params = Any  # a pytree of arrays
 Metrics = dict[str, jax.Array]
 
 
-class Transition(NamedTuple):
-    observation: jax.Array  # [..., obs]
-    action: jax.Array  # [..., act], in [-1, 1]
-    reward: jax.Array  # [...]
-    cost: jax.Array  # [...]
-    reward_continues: jax.Array  # [...], 0 where the reward critic must not look past this step
-    cost_continues: jax.Array  # [...], the same for the cost critic
-    next_observation: jax.Array  # [..., obs]
+class Batch(NamedTuple):
+    """What one off-policy update learns from. A block of updates has one more leading axis."""
+
+    observation: Any  # [B, obs]
+    action: Any  # [B, act], in [-1, 1]
+    reward: Any  # [B]
+    cost: Any  # [B]
+    reward_continues: Any  # [B], 0 where the reward critic must not look past this step
+    cost_continues: Any  # [B], the same for the cost critic
+    next_observation: Any  # [B, obs]
+    index: Any = None  # [], place of the update in its block; None: counted from 0
+    # What `Algorithm.requires` names, by name. The off-policy loop has
+    #   recent        a `Batch` of the last environment steps; required with their number
+    #   episodes      [], training episodes that ended since the last update
+    #   episode_cost  [K], their mean cost in the unit of the cost critics; required with K
+    # A loop of one's own may have others, such as one number for each row, [B].
+    extras: Mapping[str, Any] = {}
 
 
 class Rollout(NamedTuple):
@@ -47,59 +57,6 @@ class Spec(NamedTuple):
     # Least and largest discounted cost that can be to come, where they are known and used.
     least_cost_ahead: float | None = None
     largest_cost_ahead: float | None = None
-
-
-class Beside(NamedTuple):
-    """What an update may be told of each row beside its transition; None where nobody asks.
-
-    An algorithm says in its `Needs` which of these it cannot do without. They stand beside the
-    transition and not in the observation, since observations may be scaled and these must not be:
-
-        owner           which multiplier answers for the row, from 0: its group's with
-                        `multiplier_scope="group"`, its advertiser's with `"advertiser"`. Below
-                        the setting `multiplier_count`; with a number outside of it the weight
-                        of cost is NaN, which stops a run
-        reward_budget   the most reward an episode of the row's owner can earn, in the unit of
-                        `reward` (an advertiser's daily budget, where reward is pay). The floor of
-                        the denominator of `constraint="ratio"` is a share of it
-        accrued         the part of the constrained sum that the row's episode had before this row,
-                        in the unit of `cost`; where it is given, it is added to what is still to
-                        come before the mean is compared with the budget
-
-    How the costs of `prudent.settings.constraint.FORMS` reach the update: `cost` holds the form's
-    step cost and `Spec.cost_budget` its bound. With `deficit` and `budget` nothing else is needed.
-    `ratio` divides the cost to come, -gmv / target ROI, by the reward to come, so that `reward`
-    must be pay in the same unit of money.
-    """
-
-    owner: Any = None  # [updates, batch], whole numbers
-    reward_budget: Any = None  # [updates, batch]
-    accrued: Any = None  # [updates, batch]
-
-
-class Finished(NamedTuple):
-    """Training episodes that ended since the last call of an update."""
-
-    episodes: Any  # [], how many
-    mean_cost: Any  # [], in the unit of the cost critic; 0 where there was none
-
-
-class Minibatches(NamedTuple):
-    """What an off-policy update learns from: some updates of a block, in order."""
-
-    batches: Transition  # [updates, batch, ...]
-    first: jax.Array | int = 0  # how many updates of the block came before
-    recent: Transition | None = None  # [updates, batch, ...], of the last environment steps
-    finished: Finished | None = None
-    beside: Beside = Beside()
-
-
-class Needs(NamedTuple):
-    """What an update must be given besides batches from the replay."""
-
-    recent_steps: int = 0  # rows of that many last environment steps; 0: none
-    finished: bool = False  # the cost of training episodes
-    beside: tuple[str, ...] = ()  # fields of `Beside`
 
 
 class ObservationScale(NamedTuple):
@@ -140,12 +97,12 @@ class Algorithm(NamedTuple):
     init: Callable[[jax.Array], Any]  # key -> state
     act: Callable[..., jax.Array]  # state, observation, key -> action, exploring
     act_greedily: Callable[..., jax.Array]  # state, observation -> action, evaluating
-    # state, data (Minibatches or a Rollout), key -> state, metrics
+    # state, Batch of [updates, B, ...] or Rollout, key -> state, metrics
     update: Callable[[Any, Any, jax.Array], tuple[Any, Metrics]]
     network: Callable[[Any], PolicyNetwork]  # state -> what acts greedily
     # state, observations and actions in [-1, 1], one of each per row
     cost_estimate: Callable[..., CostEstimate] | None = None
-    needs: Needs = Needs()
+    requires: Mapping[str, int] = MappingProxyType({})  # extras of a batch, see `Batch`
 
 
 def row_width(observation_size: int, action_size: int) -> int:
@@ -153,65 +110,42 @@ def row_width(observation_size: int, action_size: int) -> int:
     return 2 * observation_size + action_size + 4
 
 
-def transition_from_row(row: jax.Array, observation_size: int, action_size: int) -> Transition:
-    """Read one packed replay row, [..., width]; `training.replay` writes the same order."""
+def batch_from_rows(rows: jax.Array, observation_size: int, action_size: int) -> Batch:
+    """Read packed replay rows, [..., width]; `training.replay` writes the same order."""
     bounds = list(accumulate([observation_size, action_size, 1, 1, 1, 1]))
-    parts = jnp.split(row, bounds, axis=-1)
+    parts = jnp.split(rows, bounds, axis=-1)
     reward, cost, reward_continues, cost_continues = (part[..., 0] for part in parts[2:6])
-    return Transition(parts[0], parts[1], reward, cost, reward_continues, cost_continues, parts[6])
+    return Batch(parts[0], parts[1], reward, cost, reward_continues, cost_continues, parts[6])
 
 
-class Also(NamedTuple):
-    """What one update is given besides its batch; see `Minibatches`."""
+def each_update(
+    step: Callable[..., tuple[Any, Metrics]], requires: Mapping[str, int] = MappingProxyType({})
+) -> Callable[..., tuple[Any, Metrics]]:
+    """Turn `step(state, batch, key)` into an update over a block of batches."""
 
-    recent: Transition | None  # [batch, ...]
-    beside: Beside  # [batch]
-
-
-def over_minibatches(step: Callable[..., tuple[Any, Metrics]]) -> Callable[..., Any]:
-    """Turn `step(state, batch, key, index)` into an update over minibatches.
-
-    The index counts within one block of updates, of which this call makes some.
-    """
-    return over_all(lambda state, batch, key, index, also: step(state, batch, key, index), Needs())
-
-
-def over_all(step: Callable[..., tuple[Any, Metrics]], needs: Needs) -> Callable[..., Any]:
-    """The same for `step(state, batch, key, index, also)`."""
-
-    def update(state: Any, data: Minibatches, key: jax.Array) -> tuple[Any, Metrics]:
-        check_shapes(data.batches)
-        check_needs(data, needs)
-        updates = data.batches.reward.shape[0]
-        also = Also(data.recent, data.beside)
-        keys, indices = jax.random.split(key, updates), data.first + jnp.arange(updates)
-        inputs = data.batches, keys, indices, also
-        state, metrics = jax.lax.scan(lambda state, x: step(state, *x), state, inputs)
+    def update(state: Any, batches: Batch, key: jax.Array) -> tuple[Any, Metrics]:
+        check_batches(batches, requires)
+        updates = batches.reward.shape[0]
+        if batches.index is None:
+            batches = batches._replace(index=jnp.arange(updates))
+        keys = jax.random.split(key, updates)
+        state, metrics = jax.lax.scan(lambda state, x: step(state, *x), state, (batches, keys))
         return state, jax.tree.map(jnp.mean, metrics)
 
     return update
 
 
-def check_needs(data: Minibatches, needs: Needs) -> None:
-    """That the update is given what it cannot do without; once per trace."""
-    leading = data.batches.reward.shape
-    for name in needs.beside:
-        array = getattr(data.beside, name)
-        if array is None or array.shape != leading:
-            found = "missing" if array is None else f"of shape {array.shape}"
-            raise ValueError(f"beside.{name} is {found}; one for each of {leading} rows is needed")
-    if needs.recent_steps:
-        if data.recent is None:
-            raise ValueError("rows of recent steps are missing, which dual_states='recent' needs")
-        check_shapes(data.recent)
-    if needs.finished and data.finished is None:
-        raise ValueError("the cost of finished episodes is missing, which calibration needs")
-
-
-def check_shapes(batches: Transition) -> None:
-    """That all fields have the same leading axes, [updates, batch]; once per trace."""
-    leading = batches.reward.shape
-    for name, array in batches._asdict().items():
+def check_batches(batches: Batch, requires: Mapping[str, int]) -> None:
+    """That all fields have the same leading axes, and all extras are there; once per trace."""
+    updates, rows = batches.reward.shape
+    for name in batches._fields[:7]:
+        array = getattr(batches, name)
         vector = name in ("observation", "action", "next_observation")
-        if array.shape[: array.ndim - vector] != leading:
-            raise ValueError(f"{name} has shape {array.shape}, {leading} rows are needed")
+        if array.shape[: array.ndim - vector] != (updates, rows):
+            raise ValueError(f"{name} has shape {array.shape}, {(updates, rows)} rows are needed")
+    if missing := sorted(requires.keys() - batches.extras.keys()):
+        raise ValueError(f"the batch lacks {', '.join(missing)}, which the algorithm requires")
+    for name in requires:
+        for array in jax.tree.leaves(batches.extras[name]):
+            if array.shape[:1] != (updates,):
+                raise ValueError(f"{name} has shape {array.shape}, one of {updates} updates each")

@@ -33,10 +33,6 @@ UNSTORED: Mapping[str, str] = {
     "config.calibration_episodes": "10",
     "config.calibration_limit": "10",
     "config.cost_bounds": "none",
-    "config.constraint": "sum",
-    "config.ratio_floor": "0.01",
-    "config.multiplier_scope": "global",
-    "config.multiplier_count": "1",
 }
 # Intervals that change nothing of what is learned; such runs are compared at the steps of all.
 UNFELT = {f"schedule.{name}_every" for name in ("evaluate", "checkpoint", "snapshot")}

@@ -88,6 +88,8 @@ def fill(template: Any, arrays: Mapping[str, np.ndarray], prefix: str, strict: b
     found = {}
     for name, leaf in named_leaves(template).items():
         array = arrays.get(prefix + name)
+        if array is None and (old := arrays.get(prefix + name.replace("dual/", "", 1))) is not None:
+            array = old.reshape(leaf.shape) if old.size == leaf.size else old  # before 0.5
         if array is None and not strict and OPTIMISER in name:
             array = np.zeros(leaf.shape, leaf.dtype)
         if array is None or array.shape != leaf.shape or array.dtype != leaf.dtype:

@@ -82,12 +82,6 @@ def policy_of_run(folder: Path) -> dict[str, np.ndarray]:
 def check_initial(run: Run, spec: Spec, initial: Mapping[str, np.ndarray]) -> None:
     """That the run can begin, and with the policy handed in, before anything is written."""
     algorithm = build_for(run, spec)
-    if algorithm.needs.beside:
-        raise ValueError(
-            f"these settings need the {' and '.join(algorithm.needs.beside)} of every row, which "
-            "an environment does not give; train with --multiplier-scope global and --constraint "
-            "sum"
-        )
     state = jax.eval_shape(algorithm.init, jax.random.key(0))
     check_leaves(state)
     with_initial_policy(state, initial)

@@ -33,11 +33,40 @@ class OffPolicyConfig:
 
 
 @dataclass(frozen=True)
+class SACConfig(OffPolicyConfig):
+    """What every algorithm built on SAC with a tuned temperature reads."""
+
+    learning_rate: Positive = 3e-4
+    """Adam's rate for the policy, the reward critics, the temperature."""
+    cost_learning_rate: Positive = 3e-4
+    """Adam's rate for the cost critics."""
+    target_period: Count = 2
+    """Updates between two moves of the target copies."""
+    target_counter: Literal["inner", "global"] = "inner"
+    """Count that period within one environment step (as the official code) or over the run."""
+    target_entropy: Finite | None = None
+    """Entropy floor of the policy; by default minus the number of action dimensions."""
+    initial_temperature: Positive = 1.0
+    cost_network: Literal["silu-normal", "relu-xavier"] = "silu-normal"
+    """Activation and initial weights of the cost critics."""
+    critic_action_units: Literal["env", "unit"] = "env"
+    """Whether critics see actions in the environment's units or in [-1, 1]."""
+
+
+@dataclass(frozen=True)
 class DualConfig:
-    """What is read where a multiplier answers to cost critics, so that the limit holds on episodes
-    too (`docs/algorithms/cal.md` has the equations).
+    """What is read where a multiplier answers to cost critics (`docs/algorithms/cal.md` has the
+    equations).
     """
 
+    dual_action: Literal["buffer", "policy"] = "buffer"
+    """Actions at which the violation is measured: those in the replay, or fresh ones."""
+    multiplier: Literal["log_adam", "projected_sgd", "softplus_adam", "fixed"] = "log_adam"
+    """How the Lagrange multiplier is kept and moved."""
+    multiplier_learning_rate: Positive = 3e-4
+    initial_multiplier: NotNegative = 0.6931
+    rescale_policy_loss: bool = False
+    """Divide the policy's loss by 1 + cost weight, so that large weights keep the step size."""
     dual_states: Annotated[Literal["replay", "recent"], LATER] = "replay"
     """States at which the violation is measured: all in the replay, or those of recent steps."""
     recent_steps: Annotated[Count, LATER] = 2_000

@@ -1,8 +1,7 @@
 """The promise a policy must keep: how much cost is allowed, and how it is counted."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
 
 
 @dataclass(frozen=True)
@@ -50,24 +49,3 @@ class Constraint:
     @property
     def unit(self) -> str:
         return "discounted sum per episode" if self.discounted else "sum per episode"
-
-
-class Form(NamedTuple):
-    """A limit on what an advertiser gets for its money, as a sum of step costs."""
-
-    # pay, gmv, target ROI, budget (numbers or arrays, of any library) -> cost of a step
-    step_cost: Callable[[Any, Any, Any, Any], Any]
-    bound: float  # what the expected sum, or for `ratio` the quotient, may reach
-
-
-# ROI is GMV / pay, and the limit is that it reach its target R. With B the budget for pay:
-#
-#   deficit   E Σ (R pay - gmv) / (R B) <= 0      what is missing, as a share of the budget
-#   ratio     E[Q(-gmv / R) / Q(pay)]   <= -1     CAL's `constraint="ratio"`; reward must be pay
-#   budget    E Σ -gmv / (R B)          <= -1     GMV for the whole budget, spent or not
-FormName = Literal["deficit", "ratio", "budget"]
-FORMS: Mapping[FormName, Form] = {
-    "deficit": Form(lambda pay, gmv, roi, budget: (roi * pay - gmv) / (roi * budget), 0.0),
-    "ratio": Form(lambda pay, gmv, roi, budget: -gmv / roi, -1.0),
-    "budget": Form(lambda pay, gmv, roi, budget: -gmv / (roi * budget), -1.0),
-}

@@ -212,6 +212,7 @@ class Registry(Mapping[str, Thing]):
         if others:
             packages = " and ".join(each.package for each in offers)
             raise Unusable(f"{self.what} {name!r} is offered by {packages}; uninstall all but one")
+        self._prepare()
         try:
             thing = offer.entry_point.load()
             if getattr(thing, "name", name) != name:
@@ -220,8 +221,19 @@ class Registry(Mapping[str, Thing]):
         except (Exception, SystemExit) as error:  # whatever somebody's code does when imported
             said = " ".join(f"{type(error).__name__}: {error}".split())
             raise Unusable(
-                f"{self.what} {name!r} of {offer.package} cannot be used ({said})"
+                f"{self.what} {name!r} of {offer.package} cannot be used ({said}{outdated(error)})"
             ) from error
+
+
+RENAMED = "it was written for a version before 0.5; docs/extending.md has old and new names"
+
+
+def outdated(error: BaseException) -> str:
+    """What to add to an error about a name of ours that is gone."""
+    module = error.name if isinstance(error, ImportError) else None
+    if isinstance(error, AttributeError):
+        module = getattr(error.obj, "__name__", None)
+    return f"; {RENAMED}" if f"{module}".startswith("prudent.") else ""
 
 
 class Offer(NamedTuple):

@@ -1,39 +1,27 @@
 """An algorithm compiled for one task: each call one dispatch, whatever happens inside."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from prudent.algorithms import find_algorithm
 from prudent.pieces.types import (
     Algorithm,
-    Beside,
-    Finished,
-    Minibatches,
-    Needs,
+    Batch,
     PolicyNetwork,
     Spec,
+    batch_from_rows,
     row_width,
-    transition_from_row,
 )
+from prudent.settings.registration import outdated
 from prudent.settings.run import Run
 from prudent.settings.schedules import OnPolicySchedule
 from prudent.tasks.adapter import AdaptedEnv
 from prudent.training.normaliser import normalising
-
-
-class Rows(NamedTuple):
-    """Minibatches as the replay hands them over."""
-
-    packed: Any  # [updates, batch, width]
-    first: Any = np.int32(0)  # how many updates of the block came before
-    recent: Any = None  # [updates, batch, width], where the algorithm needs them
-    finished: Finished | None = None  # the same
-    beside: Beside = Beside()  # the same
 
 
 class Learner(NamedTuple):
@@ -48,7 +36,7 @@ class Learner(NamedTuple):
     update: Callable[[Any, Any, int], tuple[Any, jax.Array]]  # state, data, moment -> metrics [M]
     network: Callable[[Any], PolicyNetwork]
     metric_names: tuple[str, ...]
-    needs: Needs = Needs()  # what `update` must be given besides batches
+    requires: Mapping[str, int] = MappingProxyType({})  # as the algorithm says it
 
 
 def make_spec(
@@ -69,7 +57,13 @@ def make_spec(
 
 def build_for(run: Run, spec: Spec) -> Algorithm:
     """The run's algorithm, for observations as the environment gives them."""
-    algorithm = find_algorithm(run.algorithm).build(run.config, spec)
+    build = find_algorithm(run.algorithm).build
+    try:
+        algorithm = build(run.config, spec)
+    except AttributeError as error:
+        if not outdated(error):
+            raise
+        raise ValueError(f"{run.algorithm}: {error}{outdated(error)}") from error
     if not isinstance(algorithm, Algorithm):
         raise ValueError(
             f"{run.algorithm}: build returned a {type(algorithm).__name__}; a "
@@ -80,37 +74,37 @@ def build_for(run: Run, spec: Spec) -> Algorithm:
     return algorithm
 
 
-def compile_for_rows(algorithm: Algorithm, spec: Spec, batch_size: int, seed: int) -> Learner:
-    """For packed replay rows."""
-    sizes = spec.observation_size, spec.action_size
-    rows = jax.ShapeDtypeStruct((1, batch_size, row_width(*sizes)), jnp.float32)
-
-    def unpacked(rows: Rows) -> Minibatches:
-        batches = transition_from_row(rows.packed, *sizes)
-        recent = None if rows.recent is None else transition_from_row(rows.recent, *sizes)
-        return Minibatches(batches, rows.first, recent, rows.finished, rows.beside)
-
-    return compiled(algorithm, seed, unpacked, needed(algorithm.needs, rows))
-
-
 COUNT = jax.ShapeDtypeStruct((), jnp.int32)
 
 
-def needed(needs: Needs, rows: jax.ShapeDtypeStruct) -> Rows:
-    """All that one call is given, by shape."""
-    number = jax.ShapeDtypeStruct((), jnp.float32)
-    kinds = {"owner": jnp.int32}
-    beside = {
-        name: jax.ShapeDtypeStruct(rows.shape[:2], kinds.get(name, jnp.float32))
-        for name in needs.beside
+def compile_for_rows(algorithm: Algorithm, spec: Spec, batch_size: int, seed: int) -> Learner:
+    """For a dictionary of `rows` as the replay packs them, [updates, batch, width], `first`, how
+    many updates of the block came before, and the extras that the algorithm requires.
+    """
+    sizes = spec.observation_size, spec.action_size
+    rows = jax.ShapeDtypeStruct((1, batch_size, row_width(*sizes)), jnp.float32)
+    known = {
+        "recent": rows,
+        "episodes": jax.ShapeDtypeStruct((1,), jnp.int32),
+        "episode_cost": jax.ShapeDtypeStruct(
+            (1, algorithm.requires.get("episode_cost", 1)), jnp.float32
+        ),
     }
-    return Rows(
-        packed=rows,
-        first=COUNT,
-        recent=rows if needs.recent_steps else None,
-        finished=Finished(COUNT, number) if needs.finished else None,
-        beside=Beside(**beside),
-    )
+    if unknown := sorted(algorithm.requires.keys() - known):
+        raise ValueError(
+            f"the algorithm requires {', '.join(unknown)} of every batch, which only a loop of its "
+            f"own can give; here there is: {', '.join(known)}"
+        )
+
+    def batches(data: dict[str, Any]) -> Batch:
+        extras = {name: data[name] for name in algorithm.requires}
+        if "recent" in extras:
+            extras["recent"] = batch_from_rows(extras["recent"], *sizes)
+        index = data["first"] + jnp.arange(len(data["rows"]))
+        return batch_from_rows(data["rows"], *sizes)._replace(index=index, extras=extras)
+
+    example = {"rows": rows, "first": COUNT} | {name: known[name] for name in algorithm.requires}
+    return compiled(algorithm, seed, batches, example)
 
 
 def check_metrics(metrics: Any) -> None:
@@ -152,5 +146,5 @@ def compiled(algorithm: Algorithm, seed: int, read: Callable[[Any], Any], exampl
         update=lambda state, data, moment: update(state, data, key_update, moment),
         network=algorithm.network,
         metric_names=tuple(sorted(metrics)),
-        needs=algorithm.needs,
+        requires=algorithm.requires,
     )

@@ -11,12 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from prudent.pieces.types import Finished
 from prudent.runs.snapshot import save_snapshot
 from prudent.settings.schedules import OffPolicySchedule, SemiBatchSchedule
 from prudent.tasks.task import check_step_cost
 from prudent.training.guards import check_finite, check_metrics
-from prudent.training.learner import Rows
 from prudent.training.progress import evaluate_and_record
 from prudent.training.replay import Discounts
 from prudent.training.replay_collector import (
@@ -196,37 +194,39 @@ def draw(session: OffPolicySession, updates: int) -> np.ndarray:
     return replay.look_ahead(indices, schedule.target_steps, discounts)
 
 
-def draw_recent(session: OffPolicySession, updates: int) -> np.ndarray | None:
-    """The same from the last steps only, where the learner needs them. No targets are made of
+def draw_recent(session: OffPolicySession, updates: int) -> dict[str, np.ndarray]:
+    """The same from the last steps only, where the learner requires them. No targets are made of
     these, so they look no further ahead than one step.
     """
-    steps, collector = session.learner.needs.recent_steps, session.collector
+    steps, collector = session.learner.requires.get("recent"), session.collector
     if not steps:
-        return None
+        return {}
     batch, replay = collector.schedule.batch_size, collector.replay
-    return replay.rows[replay.draw_recent(collector.generator, updates, batch, steps)]
+    return {"recent": replay.rows[replay.draw_recent(collector.generator, updates, batch, steps)]}
 
 
-def take_ended(session: OffPolicySession) -> Finished | None:
-    """Training episodes since the last update, told once; None where the learner does not ask."""
-    if not session.learner.needs.finished:
-        return None
+def take_ended(session: OffPolicySession, updates: int) -> dict[str, np.ndarray]:
+    """The training episodes that ended since the last update, where the learner requires them; the
+    first of these updates is told.
+    """
+    if "episodes" not in session.learner.requires:
+        return {}
     run, collector = session.run, session.collector
-    episodes, cost = collector.ended_episodes, collector.ended_cost
+    episodes, cost = np.zeros(updates, np.int32), np.zeros((updates, 1), np.float32)
+    mean = collector.ended_cost / max(collector.ended_episodes, 1)
+    episodes[0] = collector.ended_episodes
+    cost[0] = run.constraint.in_critic_unit(mean, run.config.cost_discount, run.horizon)
     collector.ended_episodes, collector.ended_cost = 0, 0.0
-    mean = run.constraint.in_critic_unit(
-        cost / max(episodes, 1), run.config.cost_discount, run.horizon
-    )
-    return Finished(np.int32(episodes), np.float32(mean))
+    return {"episodes": episodes, "episode_cost": cost}
 
 
 def learn(session: OffPolicySession, updates: int, first: int) -> None:
     """Some updates of a block, those from its `first` on, in one call."""
-    batches, recent = draw(session, updates), draw_recent(session, updates)
-    rows = Rows(batches, np.int32(first), recent, take_ended(session))
+    data = {"rows": draw(session, updates), "first": np.int32(first)}
+    data |= draw_recent(session, updates) | take_ended(session, updates)
     # The random key of a step's first call is folded from the step, of later ones from the count.
     moment = session.step if first == 0 else -1 - session.updates
-    session.state, metrics = session.learner.update(session.state, rows, moment)
+    session.state, metrics = session.learner.update(session.state, data, moment)
     values = np.asarray(metrics)
     check_metrics(session, values)
     session.window.add(values, updates)
@@ -249,7 +249,7 @@ def finish_episode(session: OffPolicySession) -> None:
     if isinstance(session.run.schedule, SemiBatchSchedule):
         collector.deployed.append([found["return"], found["cost"], found["length"]])
     session.reporter.episode_ended(line)
-    if began >= 0 and session.learner.needs.finished:
+    if began >= 0 and "episodes" in session.learner.requires:
         collector.ended_episodes += 1
         collector.ended_cost += cost
     collector.episode = Episode(collector.environment, session.run.seed, episode.index + 1)

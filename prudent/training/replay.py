@@ -14,7 +14,7 @@ class Discounts(NamedTuple):
 
 
 class Replay:
-    """Transitions packed as rows in the order `types.transition_from_row` reads.
+    """Transitions packed as rows in the order `types.batch_from_rows` reads.
 
     Rows have an absolute index, 0 for the first ever added; row i stands at i % capacity. None
     before `origin` is held: where rows were lost, the others are counted on from there.

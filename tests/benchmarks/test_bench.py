@@ -21,7 +21,8 @@ from prudent.bench.command import BenchOptions, report_updates
 from prudent.bench.learners import measure_update, needed_bytes, needed_products, subject_for
 from prudent.bench.products import multiply_adds, traced_products
 from prudent.bench.traffic import moved_bytes
-from prudent.pieces.networks import Trained, adam, descend
+from prudent.pieces.fast import adam
+from prudent.pieces.networks import Trained, descend
 from prudent.pieces.networks import start as start_training
 
 # Hopper's networks, two hidden layers of 256: the policy of CAL has 3 072 + 65 792 + 1 542

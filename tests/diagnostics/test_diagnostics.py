@@ -33,7 +33,7 @@ from prudent.diagnostics.gap import (
 )
 from prudent.diagnostics.run import Plan, Watcher, as_taught, diagnose, time_limit_ends
 from prudent.pieces.critics import tail_weight
-from prudent.pieces.types import Minibatches, Spec
+from prudent.pieces.types import Spec
 from prudent.report.diagnostics import read_diagnostics
 from prudent.report.pack import pack
 from prudent.runs.checkpoint import DamagedCheckpoint, named_leaves
@@ -503,7 +503,7 @@ def test_what_each_algorithm_believes(name):
 def test_the_believed_cost_is_what_the_multiplier_answers_to(name):
     algorithm = build(name, ALGORITHMS[name].config(hidden=(8,)), steps.SPEC)
     batch = jax.tree.map(np.float32, steps.batch_of(np.random.default_rng(3)))
-    data = Minibatches(jax.tree.map(lambda array: array[None], batch))
+    data = jax.tree.map(lambda array: array[None], batch)
     state = algorithm.init(jax.random.key(0))
     state, metrics = algorithm.update(state, data, jax.random.key(1))
     believed = algorithm.cost_estimate(state, batch.observation, batch.action).conservative

@@ -1,27 +1,22 @@
 """Limits on an advertiser's return: signs, numbers by hand, and multipliers by owner."""
 
-from dataclasses import replace
-
-import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from gymnasium.spaces import Box
-from probes import probe
-from test_probes import CONFIG, first_action, solve
+from test_probes import CONFIG
 
-from prudent.pieces.multipliers import (
-    ASCENTS,
+from prudent.pieces.multipliers import ASCENTS, rectify
+from prudent.pieces.types import Batch, Spec
+from prudent_bidding.cal import BiddingCALConfig, bidding_cal
+from prudent_bidding.forms import FORMS
+from prudent_bidding.multipliers import (
     TableState,
     by_group,
     measured,
     of_owner,
-    rectify,
     table,
 )
-from prudent.pieces.types import Beside
-from prudent.settings.constraint import FORMS
 
 
 def violation(form: str, pay, gmv, roi, budget) -> float:
@@ -70,47 +65,48 @@ def test_the_sign_of_a_violation_is_that_of_bidding_too_high(form):
     assert found[1.5] > 0.05
 
 
-class Auction(gymnasium.Env):
-    """One bid of k = 1 + a / 2 times a value of 1 at a target of 1. Pay is 1 - (5/4 - k)^2 and the
+def auction(generator, form, rows):
+    """Bids of k = 1 + a / 2 for a value of 1 at a target of 1. Pay is 1 - (5/4 - k)^2 and the
     return 1 / k, so that k = 1, a = 0, is the highest that keeps the target, and without one it
     would be 5/4. Strictly concave, lest a policy that bids high and low in turn earns more.
     """
-
-    def __init__(self, form: str) -> None:
-        self.observation_space = Box(-1.0, 1.0, (1,), np.float64)
-        self.action_space = Box(-1.0, 1.0, (1,), np.float64)
-        self._form = form
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return np.zeros(1), {}
-
-    def step(self, action):
-        k = 1.0 + float(action[0]) / 2
-        pay = 1.0 - (1.25 - k) ** 2
-        gmv = pay / k
-        cost = FORMS[self._form].step_cost(pay, gmv, 1.0, 1.0)
-        return np.zeros(1), pay, True, False, {"cost": cost}
+    action = generator.uniform(-1.0, 1.0, (*rows, 1)).astype(np.float32)
+    k = 1.0 + action[..., 0] / 2
+    pay = 1.0 - (1.25 - k) ** 2
+    cost = FORMS[form].step_cost(pay, pay / k, 1.0, 1.0)
+    nothing = np.zeros((*rows, 1), np.float32)
+    extras = {"reward_budget": np.ones(rows, np.float32)}
+    over = np.zeros(rows, np.float32)
+    return Batch(nothing, action, pay, cost, over, over, nothing, extras=extras)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["deficit", "ratio"])
-def test_cal_bids_up_to_the_target(form, tmp_path, monkeypatch):
+def test_cal_bids_up_to_the_target(form):
     """Nothing follows the bid, so that no entropy counts as pay in the ratio."""
-    from prudent.training import off_policy
+    constraint = "ratio" if form == "ratio" else "sum"
+    values = {**vars(CONFIG), "dual_action": "policy", "constraint": constraint}
+    spec = Spec(1, 1, FORMS[form].bound, (1.0,), (0.0,))
+    algorithm = bidding_cal(BiddingCALConfig(**values), spec)
+    update, generator = jax.jit(algorithm.update), np.random.default_rng(0)
+    state = algorithm.init(jax.random.key(0))
+    for call in range(100):
+        batches = auction(generator, form, (50, 32))
+        state, metrics = update(state, batches, jax.random.key(call))
+    bid = algorithm.act_greedily(state, jnp.zeros((1,)))
+    assert float(bid[0]) == pytest.approx(0.0, abs=0.12)
+    assert float(metrics["violation"]) == pytest.approx(0.0, abs=0.05)
 
-    task = probe("auction", lambda: Auction(form), FORMS[form].bound, 1)
-    task = replace(task, cost_range=(-np.inf, np.inf))
-    values = {"constraint": "ratio"} if form == "ratio" else {}
-    plain = off_policy.Rows
 
-    def with_budgets(packed, *others):
-        return plain(packed, *others, Beside(reward_budget=np.ones(packed.shape[:2], np.float32)))
-
-    monkeypatch.setattr(off_policy, "Rows", with_budgets)
-    policy, last = solve(task, "cal", tmp_path / "run", 2000, **values)
-    assert first_action(policy, 1) == pytest.approx(0.0, abs=0.12)
-    assert last["training"]["violation"] == pytest.approx(0.0, abs=0.05)
+def test_options_that_cannot_be_combined_are_refused():
+    spec = Spec(1, 1, 1.0, (1.0,), (0.0,))
+    for values, offender in (
+        ({"dual_states": "recent"}, "dual_states is 'recent'"),
+        ({"calibration": "episodes"}, "calibration 'episodes'"),
+        ({"constraint": "ratio", "constraint_at": "accumulated"}, "accumulated"),
+    ):
+        with pytest.raises(ValueError, match=offender):
+            bidding_cal(BiddingCALConfig(**values), spec)
 
 
 @pytest.mark.parametrize("kind", ["log_adam", "projected_sgd", "softplus_adam"])
@@ -130,7 +126,7 @@ def test_each_group_is_a_multiplier_of_its_own(kind):
             mine = np.asarray(answer.weight)[owner == group]
             np.testing.assert_allclose(mine, weight, rtol=1e-5, atol=1e-6)
             states[group] = alone.update(states[group], mean)
-        state = answer.raised
+        state = answer.new_state
         expected = [float(alone.value(each)) for each in states]
         np.testing.assert_allclose(together.value(state), expected, rtol=1e-5)
 
@@ -141,7 +137,7 @@ def test_advertisers_answer_to_measurements_alone():
     owner, rows = jnp.array([0, 2, 2]), jnp.array([9.0, 9.0, 9.0])
     answer = duals.answer(state, rows, owner, 10.0)
     np.testing.assert_allclose(answer.weight, [0.5, 0.5, 0.5])  # nothing was measured yet
-    assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), answer.raised, state))
+    assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), answer.new_state, state))
     state = measured(state, jnp.array([0.2, -3.0, jnp.nan]), rate=0.5)
     np.testing.assert_allclose(state.multiplier, [0.6, 0.0, 0.5], rtol=1e-6)
     np.testing.assert_allclose(state.violation, [0.2, -3.0, 0.0], rtol=1e-6)

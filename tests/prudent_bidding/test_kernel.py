@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from prudent.settings.constraint import FORMS
 from prudent_bidding import calibration, kernel, market
 from prudent_bidding.day import (
     Plan,
@@ -15,6 +14,7 @@ from prudent_bidding.day import (
     nothing_known,
     simulate_day,
 )
+from prudent_bidding.forms import FORMS
 from prudent_bidding.observation import Account, Advertiser, Moment, observe
 from prudent_bidding.policies import make_policy
 from prudent_bidding.population import make_week, usual_spend

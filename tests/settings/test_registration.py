@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from prudent_td3.pump import PUMP
 from prudent_td3.td3_lag import TD3_LAG
+from support import small_run
 from test_cli import prudent_command, resolved
 
 import prudent
@@ -43,6 +44,7 @@ from prudent.tasks.adapter import UnsupportedEnvironment, open_environment
 from prudent.tasks.custom import find_task
 from prudent.tasks.task import check_task
 from prudent.training.evaluate import accounting_of
+from prudent.training.learner import build_for
 
 ROOT = Path(prudent.__file__).parents[1]
 SMALL = {
@@ -347,6 +349,34 @@ def test_what_the_registry_asks_of_a_task(offer):
 def test_a_variant_takes_the_settings_of_its_task(algorithm, name):
     variant = replace(TASKS[name], name="mine", variant_of=name)
     assert ALGORITHMS[algorithm].presets(variant) == ALGORITHMS[algorithm].presets(TASKS[name])
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["from prudent.compute import jax", "from prudent.pieces.types import Minibatches, Needs"],
+)
+def test_a_package_for_the_interfaces_before_is_told_where_the_names_are(
+    line, offer, tmp_path, monkeypatch
+):
+    (tmp_path / "written_before.py").write_text(f"{line}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "written_before", raising=False)
+    offer("prudent.algorithms", "before", "written_before:BEFORE")
+    with pytest.raises(Unusable, match=r"docs/extending\.md") as told:
+        ALGORITHMS.find("before")
+    assert "\n" not in str(told.value)
+
+
+def test_an_algorithm_that_builds_with_a_name_that_is_gone_is_told_where_it_is(offer):
+    from prudent.pieces import types
+
+    def build(config, spec):
+        return types.Algorithm(None, None, None, types.over_minibatches(None), None)
+
+    prudent.register_algorithm(TD3_LAG._replace(build=build))
+    run = small_run(TASKS["orbit"], "td3-lag", config=TD3_LAG.config())
+    with pytest.raises(ValueError, match=r"over_minibatches.*docs/extending\.md"):
+        build_for(run, None)
 
 
 def test_reserved_names_are_those_that_training_takes():

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from prudent.pieces.types import transition_from_row
+from prudent.pieces.types import batch_from_rows
 from prudent.tasks.adapter import Outcome
 from prudent.training.replay import Discounts, Replay, distinct
 
@@ -19,7 +19,7 @@ def filled(count, capacity=5):
 
 def test_rows_read_back_as_transitions():
     replay = filled(3)
-    found = transition_from_row(replay.rows[2], 2, 1)
+    found = batch_from_rows(replay.rows[2], 2, 1)
     np.testing.assert_array_equal(found.observation, [2, 2])
     np.testing.assert_allclose(found.action, [0.2])
     assert (found.reward, found.cost) == (2.0, 1.0)
@@ -78,7 +78,7 @@ def test_targets_of_several_steps_by_hand():
     replay.rows[2, :2] = 8.0
 
     found = replay.look_ahead(np.array([4, 5, 0, 1]), 3, Discounts(0.5, 0.1))
-    found = transition_from_row(found, 2, 1)
+    found = batch_from_rows(found, 2, 1)
     np.testing.assert_allclose(found.reward, [1 + 0.5 * 2, 2.0, 4.0, 8.0])
     np.testing.assert_allclose(found.reward_continues, [0.0, 0.0, 1.0, 1.0])
     np.testing.assert_allclose(found.cost, [10 + 0.1 * 20 + 0.01 * 40, 20 + 4, 40, 80], rtol=1e-6)

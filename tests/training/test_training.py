@@ -25,7 +25,7 @@ from prudent.settings.constraint import Constraint
 from prudent.tasks.adapter import open_environment
 from prudent.tasks.task import Task
 from prudent.training.guards import NonFinite
-from prudent.training.learner import Rows, compile_for_rows, make_spec
+from prudent.training.learner import compile_for_rows, make_spec
 from prudent.training.off_policy import take_step
 from prudent.training.progress import probably_infeasible
 from prudent.training.session import close_session
@@ -223,7 +223,7 @@ def test_the_update_is_compiled_once():
     state = learner.init()
     rows = np.ones((2, 8, 7), np.float32)
     for step in range(3):
-        state, _ = learner.update(state, Rows(rows), step)
+        state, _ = learner.update(state, {"rows": rows, "first": np.int32(0)}, step)
     assert len(traces) == known + 1
 
 
@@ -233,7 +233,7 @@ def test_no_random_key_is_used_twice():
         algorithm = build("cal", replace(CONFIG, random_targets=2), spec)
         learner = compile_for_rows(algorithm, spec, SCHEDULE.batch_size, 0)
         rows = np.ones((2, 8, 7), np.float32)
-        _, metrics = learner.update(learner.init(), Rows(rows), 0)
+        _, metrics = learner.update(learner.init(), {"rows": rows, "first": np.int32(0)}, 0)
     assert np.isfinite(metrics).all()
 
 

@@ -14,7 +14,6 @@ from test_probes import first_action, solve
 
 import prudent
 from prudent.algorithms.cal import CALConfig
-from prudent.pieces.types import Needs
 from prudent.report.groups import UNSTORED, described, shown
 from prudent.runs.stored import run_from_json
 from prudent.settings.checks import unstored
@@ -130,7 +129,7 @@ def test_resume_with_all_options_is_exact(tmp_path):
     ends = [load_file(tmp_path / name / "checkpoints/step-000000100.safetensors")
             for name in ("whole", "parts")]  # fmt: skip
     assert ends[0].keys() == ends[1].keys()
-    assert "state/calibration/shift" in ends[0]
+    assert "state/dual/calibration/shift" in ends[0]
     for name, array in ends[0].items():
         np.testing.assert_array_equal(array, ends[1][name], err_msg=name)
     last = json.loads((tmp_path / "whole/progress.jsonl").read_text().splitlines()[-1])
@@ -142,17 +141,19 @@ def test_the_mean_cost_of_episodes_is_told_once_and_in_the_critics_unit():
     task = replace(TASKS["skid"], horizon=3)
     run = small_run(task, config=CALConfig(hidden=(8, 8), cost_discount=0.5, **CALIBRATED))
     collector = SimpleNamespace(ended_episodes=2, ended_cost=9.0)
-    learner = SimpleNamespace(needs=Needs(finished=True))
+    learner = SimpleNamespace(requires={"episodes": 1, "episode_cost": 1})
     session = SimpleNamespace(run=run, collector=collector, learner=learner)
-    assert take_ended(session) == (2, pytest.approx(4.5 * 1.75 / 3))
-    assert take_ended(session) == (0, 0.0)
+    told = take_ended(session, 3)
+    assert told["episodes"].tolist() == [2, 0, 0]
+    assert told["episode_cost"][:, 0].tolist() == pytest.approx([4.5 * 1.75 / 3, 0.0, 0.0])
+    assert not any(np.any(array) for array in take_ended(session, 1).values())
 
 
 def test_episodes_of_the_warm_up_are_not_told(tmp_path, monkeypatch):
     told = []
 
-    def listen(session):
-        told.append(take_ended(session))
+    def listen(session, updates):
+        told.append(take_ended(session, updates))
         return told[-1]
 
     monkeypatch.setattr(off_policy, "take_ended", listen)
@@ -162,7 +163,7 @@ def test_episodes_of_the_warm_up_are_not_told(tmp_path, monkeypatch):
     ended = (tmp_path / "run/episodes.jsonl").read_text().splitlines()
     phases = [json.loads(line)["phase"] for line in ended]
     assert phases.count("warmup") >= 2
-    assert sum(int(each.episodes) for each in told) == phases.count("training")
+    assert sum(int(each["episodes"].sum()) for each in told) == phases.count("training")
 
 
 def test_recent_rows_are_the_last_ones():
@@ -224,7 +225,6 @@ def test_what_cannot_be_meant_is_refused(tmp_path):
         "cost_range": ((1, 0), r"the range of costs is \(1, 0\); the least and the"),
         "horizon": (2000, "the horizon is 2000, but the environment ends an episode after 400"),
         "initial_multiplier": (0.0, "is 0; with --multiplier log_adam it must be above 0"),
-        "multiplier_scope": ("group", "need the owner.* of every row, .*--multiplier-scope global"),
         "budget": (-3.0, r"the budget is -3, but a step costs 0 to 1, so that no episode costs le"),
     }.items():
         with pytest.raises(ValueError, match=message[1]):

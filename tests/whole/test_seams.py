@@ -15,9 +15,10 @@ from varied import HORIZON, Course, Varied, seed_of, varied
 
 import prudent
 from prudent.algorithms.cup import CUPConfig, cup
-from prudent.pieces import on_policy_actor_critic
+from prudent.pieces import improvement
 from prudent.pieces.critics import spread
-from prudent.pieces.on_policy_actor_critic import Batch, Epoch, in_passes
+from prudent.pieces.improvement import in_passes
+from prudent.pieces.on_policy import Epoch, Samples
 from prudent.pieces.types import Rollout, Spec
 from prudent.policies.policy import TOGETHER, evaluate_policy
 from prudent.tasks import TASKS
@@ -245,7 +246,7 @@ def test_the_spec_says_the_bounds():
 def test_every_pass_takes_every_row_in_an_order_of_its_own():
     rows, size, passes = 10, 4, 3
     column = jnp.arange(float(rows))
-    batch = Batch(*([column] * 8), weight=jnp.ones(rows))
+    batch = Samples(*([column] * 8), weight=jnp.ones(rows))
     config = SimpleNamespace(passes=passes, batch_size=size, max_divergence=1.0)
 
     def step(state, part):
@@ -284,7 +285,7 @@ def test_the_projection_of_cup_draws_an_order_of_its_own(monkeypatch):
         keys.append(np.asarray(jax.random.key_data(epoch.key)))
         return state, {}
 
-    monkeypatch.setattr(on_policy_actor_critic, "in_passes", noting)
+    monkeypatch.setattr(improvement, "in_passes", noting)
     algorithm = cup(CUPConfig(hidden=(3,)), Spec(3, 2, 1.0, (1.0, 1.0), (0.0, 0.0)))
     state = algorithm.init(jax.random.key(0))
     rows = np.zeros((4, 2), np.float32)

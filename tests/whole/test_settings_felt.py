@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from prudent.algorithms import ALGORITHMS
-from prudent.pieces.types import Beside, Finished, Minibatches, Rollout, Spec, Transition
+from prudent.pieces.types import Batch, Rollout, Spec
 from prudent.settings.schedules import OffPolicySchedule
 
 SPEC = Spec(3, 2, 1.0, (0.5, 2.0), (0.1, 0.0), least_cost_ahead=0.0, largest_cost_ahead=9.0)
@@ -30,10 +30,16 @@ def rows(*leading: int) -> dict[str, Any]:
 
 def data_for(algorithm: str) -> Any:
     if ALGORITHMS[algorithm].schedule is OffPolicySchedule:
-        batches, signal = Transition(**rows(2, 4)), jnp.zeros((2, 4))
-        finished = Finished(jnp.int32(1), jnp.zeros(()))
-        beside = Beside(owner=signal.astype(int), reward_budget=signal)
-        return Minibatches(batches, jnp.int32(0), batches, finished, beside)
+        batches = Batch(**rows(2, 4))
+        extras = {
+            "recent": batches,
+            "episodes": jnp.zeros(2, int),
+            "episode_cost": jnp.zeros((2, 1)),
+            "owner": jnp.zeros((2, 4), int),
+            "reward_budget": jnp.zeros((2, 4)),
+            "accrued": jnp.zeros((2, 4)),
+        }
+        return batches._replace(index=jnp.arange(2), extras=extras)
     columns = rows(4, 2)
     return Rollout(
         **columns, ends=columns["reward"], violation=jnp.zeros(()), remaining=jnp.ones(())
@@ -51,7 +57,7 @@ def programs(algorithm: str, config: Any) -> str:
         jax.make_jaxpr(built.act)(state, seen, key),
         jax.make_jaxpr(built.update)(state, data_for(algorithm), key),
     )
-    return f"{built.needs}\n" + "\n".join(
+    return f"{built.requires}\n" + "\n".join(
         f"{t}\n{[np.asarray(c).tolist() for c in t.consts if hasattr(c, 'tolist')]}" for t in traced
     )
 
@@ -68,8 +74,8 @@ CHOICES: dict[tuple[str, str], dict[str, Any]] = {
     ("cal", "recent_steps"): {"dual_states": "recent"},
     ("cal", "calibration_episodes"): {"calibration": "episodes"},
     ("cal", "calibration_limit"): {"calibration": "episodes"},
-    ("cal", "ratio_floor"): {"constraint": "ratio"},
-    ("cal", "multiplier_count"): {"multiplier_scope": "group"},
+    ("bidding-cal", "ratio_floor"): {"constraint": "ratio"},
+    ("bidding-cal", "multiplier_count"): {"multiplier_scope": "group"},
 }
 SMALL: dict[str, Any] = {"hidden": (4,), "passes": 2, "batch_size": 4, "samples": 3}
 
@@ -145,8 +151,9 @@ MODES = {
     "cvpo": [{}, {"dual_solver": "adam"}],
     "crpo": [{}, {"base": "ppo"}],
     "sac-lag": [DUAL],
-    "ucb": [DUAL, {"constraint": "ratio", "multiplier_scope": "group"}],
-    "cal": [DUAL, {"constraint": "ratio", "multiplier_scope": "group"}],
+    "ucb": [DUAL],
+    "cal": [DUAL],
+    "bidding-cal": [{"constraint": "ratio", "multiplier_scope": "group"}],
 }
 
 

@@ -14,14 +14,30 @@ and at every D-th update
 bounds: the smoothing is all that keeps the policy from its narrow valleys.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
+import optax
+
 from prudent.algorithms.entry import Entry
 from prudent.algorithms.presets import baseline_presets
-from prudent.compute import critics, jax, jnp, multipliers, networks, optax, policies, types
+from prudent.pieces.critics import CriticState, one_estimate, q_ensemble
+from prudent.pieces.fast import adam
+from prudent.pieces.multipliers import ASCENTS
+from prudent.pieces.networks import STYLES, Trained, descend, mlp, start
+from prudent.pieces.policies import in_environment_units
+from prudent.pieces.types import (
+    Algorithm,
+    Batch,
+    CostEstimate,
+    Metrics,
+    Params,
+    PolicyNetwork,
+    Spec,
+    each_update,
+)
 from prudent.settings.checks import Count, NotNegative, Positive, Values
 from prudent.settings.configs import OffPolicyConfig
 from prudent.settings.schedules import OffPolicySchedule
@@ -71,21 +87,21 @@ def presets(task: Task) -> dict[str, Values]:
 
 
 class TD3State(NamedTuple):
-    policy: networks.Trained
-    old_policy: types.Params  # its slow copy; under this name `init_from` fills it too
-    rewards: critics.CriticState
-    costs: critics.CriticState
+    policy: Trained
+    old_policy: Params  # its slow copy; under this name `init_from` fills it too
+    rewards: CriticState
+    costs: CriticState
     multiplier: Any
     updates: jax.Array  # so far
 
 
-def td3_lag(config: TD3LagConfig, spec: types.Spec) -> types.Algorithm:
-    optimiser = networks.adam(config.learning_rate)
-    policy_optimiser = networks.adam(config.policy_learning_rate)
-    style = networks.STYLES["relu-xavier"]
-    actor = networks.mlp((spec.observation_size, *config.hidden, spec.action_size), style)
+def td3_lag(config: TD3LagConfig, spec: Spec) -> Algorithm:
+    optimiser = adam(config.learning_rate)
+    policy_optimiser = adam(config.policy_learning_rate)
+    style = STYLES["relu-xavier"]
+    actor = mlp((spec.observation_size, *config.hidden, spec.action_size), style)
     rewards, costs = (
-        critics.q_ensemble(
+        q_ensemble(
             spec,
             config.hidden,
             style,
@@ -95,14 +111,14 @@ def td3_lag(config: TD3LagConfig, spec: types.Spec) -> types.Algorithm:
         )
         for size in (2, 1)
     )
-    multiplier = multipliers.ASCENTS["projected_sgd"](
+    multiplier = ASCENTS["projected_sgd"](
         config.multiplier_learning_rate, config.initial_multiplier
     )
 
     def seen(action: jax.Array) -> jax.Array:
-        return policies.in_environment_units(spec, action)
+        return in_environment_units(spec, action)
 
-    def mode(params: types.Params, observation: jax.Array) -> jax.Array:
+    def mode(params: Params, observation: jax.Array) -> jax.Array:
         return jnp.tanh(actor.apply(params, observation))
 
     def disturbed(action: jax.Array, noise: jax.Array) -> jax.Array:
@@ -112,7 +128,7 @@ def td3_lag(config: TD3LagConfig, spec: types.Spec) -> types.Algorithm:
         key_policy, key_rewards, key_costs = jax.random.split(key, 3)
         params = actor.init(key_policy)
         return TD3State(
-            policy=networks.start(params, policy_optimiser),
+            policy=start(params, policy_optimiser),
             old_policy=jax.tree.map(jnp.copy, params),
             rewards=rewards.init(key_rewards),
             costs=costs.init(key_costs),
@@ -128,13 +144,13 @@ def td3_lag(config: TD3LagConfig, spec: types.Spec) -> types.Algorithm:
         """What is delayed: policy, multiplier and slow copies."""
         price = multiplier.value(state.multiplier)
 
-        def loss(params: types.Params) -> tuple[jax.Array, None]:
+        def loss(params: Params) -> tuple[jax.Array, None]:
             action = seen(mode(params, now))
             reward = jnp.mean(rewards.values(state.rewards, now, action)[0])
             cost = jnp.mean(costs.values(state.costs, now, action)[0])
             return (price * cost - reward) / (1.0 + price), None
 
-        policy, _ = networks.descend(loss, state.policy, policy_optimiser)
+        policy, _ = descend(loss, state.policy, policy_optimiser)
         slow = optax.incremental_update(policy.params, state.old_policy, config.target_rate)
         return state._replace(
             policy=policy,
@@ -144,9 +160,7 @@ def td3_lag(config: TD3LagConfig, spec: types.Spec) -> types.Algorithm:
             multiplier=multiplier.update(state.multiplier, violation),
         )
 
-    def step(
-        state: TD3State, batch: types.Transition, key: jax.Array, index: jax.Array
-    ) -> tuple[TD3State, types.Metrics]:
+    def step(state: TD3State, batch: Batch, key: jax.Array) -> tuple[TD3State, Metrics]:
         now, then = batch.observation, batch.next_observation
 
         # The action ahead, smoothed, of the slow policy.
@@ -184,15 +198,15 @@ def td3_lag(config: TD3LagConfig, spec: types.Spec) -> types.Algorithm:
             "multiplier": multiplier.value(state.multiplier),
         }
 
-    def estimate(state: TD3State, observation: jax.Array, action: jax.Array) -> types.CostEstimate:
-        return critics.one_estimate(costs.values(state.costs, observation, seen(action)))
+    def estimate(state: TD3State, observation: jax.Array, action: jax.Array) -> CostEstimate:
+        return one_estimate(costs.values(state.costs, observation, seen(action)))
 
-    return types.Algorithm(
+    return Algorithm(
         init=init,
         act=act,
         act_greedily=lambda state, observation: mode(state.policy.params, observation),
-        update=types.over_minibatches(step),
-        network=lambda state: types.PolicyNetwork(state.policy.params, style.activation, "tanh"),
+        update=each_update(step),
+        network=lambda state: PolicyNetwork(state.policy.params, style.activation, "tanh"),
         cost_estimate=estimate,
     )
 

@@ -12,7 +12,7 @@ from gymnasium.spaces import Box
 from prudent_td3.td3_lag import TD3LagConfig, td3_lag
 
 import prudent
-from prudent.pieces.types import Minibatches, Spec, Transition
+from prudent.pieces.types import Batch, Spec
 
 SPEC = Spec(
     observation_size=3,
@@ -164,7 +164,7 @@ def plain(state):
 def some_batches(count):
     draw = np.random.default_rng(3)
     flags = lambda: draw.integers(0, 2, (count, ROWS)).astype(float)  # noqa: E731
-    return Transition(
+    return Batch(
         observation=draw.normal(size=(count, ROWS, 3)),
         action=np.tanh(draw.normal(size=(count, ROWS, 2))),
         reward=draw.normal(size=(count, ROWS)),
@@ -183,7 +183,7 @@ def test_updates_equal_the_transcription(delay):
         state, batches = jax.jit(algorithm.init)(jax.random.key(0)), some_batches(6)
         key = jax.random.key(5)
         noises = [jax.random.normal(k, (ROWS, 2)) for k in jax.random.split(key, 6)]
-        after, metrics = jax.jit(algorithm.update)(state, Minibatches(batches), key)
+        after, metrics = jax.jit(algorithm.update)(state, batches, key)
         expected, of_updates = plain(state), []
         for place, noise in enumerate(noises):
             batch = jax.tree.map(lambda leaf, place=place: leaf[place], batches)

@@ -14,22 +14,20 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jax.flatten_util import ravel_pytree
 
 from prudent.pieces.advantages import centred, generalised_advantages, standardised
 from prudent.pieces.critics import Value, value_function
+from prudent.pieces.fast import adam
 from prudent.pieces.multipliers import Multiplier, projected_ascent
-from prudent.pieces.networks import STYLES, Trained, adam, clipped_adam, descend, start
-from prudent.pieces.policies import Gaussian, divergence, gaussian
-from prudent.pieces.surrogates import clipped_ratio, penalised, plain_ratio
-from prudent.pieces.trust_region import fisher_product, line_search, natural_step
+from prudent.pieces.networks import STYLES, Trained, clipped_adam, start
+from prudent.pieces.policies import Gaussian, gaussian
+from prudent.pieces.surrogates import penalised
 from prudent.pieces.types import Algorithm, Metrics, Params, PolicyNetwork, Rollout, Spec
 from prudent.settings.configs import (
     CostAdvantageConfig,
     FirstOrderConfig,
     LagrangianConfig,
     OnPolicyConfig,
-    SecondOrderConfig,
 )
 
 
@@ -49,7 +47,7 @@ class Parts(NamedTuple):
     costs: Value
 
 
-class Batch(NamedTuple):
+class Samples(NamedTuple):
     """One epoch, time and environments on one axis."""
 
     observation: jax.Array  # [B, obs]
@@ -67,14 +65,15 @@ class Epoch(NamedTuple):
     """All that an improvement step may read."""
 
     parts: Parts
-    batch: Batch
+    batch: Samples
     cost_weight: jax.Array
     key: jax.Array
 
 
 Improve = Callable[[ActorCritic, Epoch], tuple[ActorCritic, Metrics]]
-Combine = Callable[[Batch, jax.Array, jax.Array], jax.Array]  # batch, multiplier, violation -> [B]
-Step = Callable[[ActorCritic, Batch], tuple[ActorCritic, Metrics]]
+Combine = Callable[
+    [Samples, jax.Array, jax.Array], jax.Array
+]  # batch, multiplier, violation -> [B]
 
 
 def make_parts(config: OnPolicyConfig, spec: Spec, remaining: float | jax.Array = 1.0) -> Parts:
@@ -115,7 +114,7 @@ def flat(array: jax.Array) -> jax.Array:
     return array.reshape((-1, *array.shape[2:]))  # [T, N, ...] -> [B, ...]
 
 
-def estimate(config: OnPolicyConfig, parts: Parts, state: ActorCritic, rollout: Rollout) -> Batch:
+def estimate(config: OnPolicyConfig, parts: Parts, state: ActorCritic, rollout: Rollout) -> Samples:
     """Advantages and value targets of reward and cost; the combination is left open."""
     now, then = rollout.observation, rollout.next_observation
 
@@ -145,7 +144,7 @@ def estimate(config: OnPolicyConfig, parts: Parts, state: ActorCritic, rollout: 
     reward_scaled = standardised(reward) if config.standardise_reward else centred(reward)
     density = parts.policy.log_density(state.policy.params, now, rollout.action)
     nothing = jnp.zeros_like(reward)
-    return Batch(
+    return Samples(
         observation=flat(now),
         action=flat(rollout.action),
         log_density=flat(density),
@@ -158,11 +157,11 @@ def estimate(config: OnPolicyConfig, parts: Parts, state: ActorCritic, rollout: 
     )
 
 
-def probability_ratio(policy: Gaussian, params: Params, batch: Batch) -> jax.Array:
+def probability_ratio(policy: Gaussian, params: Params, batch: Samples) -> jax.Array:
     return jnp.exp(policy.log_density(params, batch.observation, batch.action) - batch.log_density)
 
 
-def fit_critics(parts: Parts, state: ActorCritic, batch: Batch) -> tuple[ActorCritic, Metrics]:
+def fit_critics(parts: Parts, state: ActorCritic, batch: Samples) -> tuple[ActorCritic, Metrics]:
     rewards, reward_error = parts.rewards.fit(
         state.rewards, batch.reward_target, batch.observation, batch.weight
     )
@@ -173,137 +172,6 @@ def fit_critics(parts: Parts, state: ActorCritic, batch: Batch) -> tuple[ActorCr
     return state._replace(rewards=rewards, costs=costs), errors
 
 
-def shuffled(order: jax.Array, bits: jax.Array) -> jax.Array:
-    """A permutation of `order`, of the numbers below B, by sorting random bits [B].
-
-    Whole numbers sort many times faster than floats with an index beside them, so the index takes
-    the low bits. Where the bits left for chance are equal, the order before decides.
-    """
-    rows = len(bits)
-    low = jnp.uint32(2 ** (rows - 1).bit_length() - 1)
-    return order[jnp.sort((bits & ~low) | jnp.arange(rows, dtype=jnp.uint32)) & low]
-
-
-def minibatches(batch: Batch, order: jax.Array, size: int) -> Batch:
-    """All rows in this order [B], as [M, size, ...]; where they do not come out even, the last
-    minibatch is filled up with rows of weight 0.
-    """
-    rows = batch.weight.shape[0]
-    count = -(-rows // size)
-    places = jnp.arange(count * size)
-    order = order[places % rows]
-    drawn = jax.tree.map(lambda a: a[order].reshape((count, size, *a.shape[1:])), batch)
-    kept = (places < rows).reshape(count, size)
-    return drawn._replace(weight=drawn.weight * kept)
-
-
-def in_passes(
-    config: OnPolicyConfig,
-    step: Step,
-    distance: Callable[[ActorCritic], jax.Array],
-    state: ActorCritic,
-    epoch: Epoch,
-) -> tuple[ActorCritic, Metrics]:
-    """Up to `passes` times over the data, until the policy's `distance` from the old one is too
-    large after a pass.
-    """
-    rows = epoch.batch.weight.shape[0]
-    # One draw for all passes: a program of many draws takes long to compile. And one for the order
-    # before the first pass, so that chance decides there too where bits are equal.
-    bits = jax.random.bits(epoch.key, (1 + config.passes, rows), jnp.uint32)
-
-    def one_pass(state: ActorCritic, order: jax.Array) -> tuple[ActorCritic, Metrics]:
-        data = minibatches(epoch.batch, order, config.batch_size)
-        state, metrics = jax.lax.scan(step, state, data)
-        return state, {name: jnp.mean(values) for name, values in metrics.items()}
-
-    def unfinished(loop: Any) -> jax.Array:
-        _, _, count, reached, _ = loop
-        return (count < config.passes) & (reached <= config.max_divergence)
-
-    def advance(loop: Any) -> Any:
-        state, order, count, _, _ = loop
-        order = shuffled(order, bits[count + 1])
-        state, metrics = one_pass(state, order)
-        return state, order, count + 1, distance(state), metrics
-
-    order, count = shuffled(jnp.arange(rows), bits[0]), jnp.zeros((), jnp.int32)
-    shapes = jax.eval_shape(one_pass, state, order)[1]
-    nothing = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
-    loop = state, order, count, jnp.zeros_like(epoch.cost_weight), nothing
-    state, _, count, reached, metrics = jax.lax.while_loop(unfinished, advance, loop)
-    return state, {**metrics, "divergence": reached, "passes": count.astype(reached.dtype)}
-
-
-def by_passes(config: FirstOrderConfig, clip: float | None = None) -> Improve:
-    """Critics and policy together, minibatch by minibatch; `clip` None leaves the ratio free."""
-
-    def improve(state: ActorCritic, epoch: Epoch) -> tuple[ActorCritic, Metrics]:
-        parts, seen = epoch.parts, epoch.batch.observation
-        old = parts.policy.normal(state.policy.params, seen)
-
-        def step(state: ActorCritic, batch: Batch) -> tuple[ActorCritic, Metrics]:
-            state, errors = fit_critics(parts, state, batch)
-
-            def loss(params: Params) -> tuple[jax.Array, None]:
-                ratio = probability_ratio(parts.policy, params, batch)
-                if clip is None:
-                    gain = plain_ratio(ratio, batch.advantage)
-                else:
-                    gain = clipped_ratio(ratio, batch.advantage, clip)
-                return -jnp.average(gain, weights=batch.weight), None
-
-            policy, _ = descend(loss, state.policy, parts.optimiser)
-            return state._replace(policy=policy), errors
-
-        def distance(state: ActorCritic) -> jax.Array:
-            new = parts.policy.normal(state.policy.params, seen)
-            from_old = config.divergence == "from_old"
-            return jnp.mean(divergence(old, new) if from_old else divergence(new, old))
-
-        return in_passes(config, step, distance, state, epoch)
-
-    return improve
-
-
-def by_natural_gradient(config: SecondOrderConfig, search: bool) -> Improve:
-    """One second-order step of the policy, with a line search or without; then the critics."""
-
-    def improve(state: ActorCritic, epoch: Epoch) -> tuple[ActorCritic, Metrics]:
-        parts, batch = epoch.parts, epoch.batch
-        here, unravel = ravel_pytree(state.policy.params)
-        old = parts.policy.normal(state.policy.params, batch.observation)
-
-        def gain(theta: jax.Array) -> jax.Array:
-            ratio = probability_ratio(parts.policy, unravel(theta), batch)
-            return jnp.mean(plain_ratio(ratio, batch.advantage))
-
-        def distance(theta: jax.Array) -> jax.Array:
-            new = parts.policy.normal(unravel(theta), batch.observation)
-            # Averaged over action dimensions too: the reference's unit of `max_divergence`.
-            return jnp.mean(divergence(old, new)) / batch.action.shape[-1]
-
-        def acceptable(theta: jax.Array) -> jax.Array:
-            within = distance(theta) <= config.max_divergence
-            return within & (gain(theta) >= gain(here))
-
-        product = fisher_product(distance, here, config.damping)
-        step = natural_step(product, jax.grad(gain)(here), config.max_divergence)
-        there = line_search(acceptable, here, step) if search else here + step
-        state = state._replace(policy=state.policy._replace(params=unravel(there)))
-
-        state, metrics = in_passes(
-            config,
-            lambda state, batch: fit_critics(parts, state, batch),
-            lambda state: jnp.zeros_like(epoch.cost_weight),  # the policy stays where it is now
-            state,
-            epoch,
-        )
-        return state, {**metrics, "divergence": distance(there)}
-
-    return improve
-
-
 def adaptive(config: LagrangianConfig) -> Multiplier:
     """The Lagrange multiplier by gradient ascent on λ (J_C - budget), kept within its bounds."""
     rate = config.multiplier_learning_rate
@@ -312,12 +180,12 @@ def adaptive(config: LagrangianConfig) -> Multiplier:
     return projected_ascent(optimiser, config.initial_multiplier, upper)
 
 
-def lagrangian(batch: Batch, multiplier: jax.Array, violation: jax.Array) -> jax.Array:
+def lagrangian(batch: Samples, multiplier: jax.Array, violation: jax.Array) -> jax.Array:
     """(A_r - λ A_c) / (1 + λ)."""
     return penalised(batch.reward_advantage, batch.cost_advantage, multiplier)
 
 
-def reward_only(batch: Batch, multiplier: jax.Array, violation: jax.Array) -> jax.Array:
+def reward_only(batch: Samples, multiplier: jax.Array, violation: jax.Array) -> jax.Array:
     return batch.reward_advantage
 
 

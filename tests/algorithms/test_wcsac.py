@@ -30,7 +30,6 @@ from transcription import (
 from prudent.algorithms.cal import CALConfig, cal
 from prudent.algorithms.wcsac import WCSACConfig, wcsac
 from prudent.pieces.critics import NextReturn, tail_weight, variance_target
-from prudent.pieces.types import Minibatches
 
 
 def plain(state):
@@ -197,7 +196,7 @@ def test_without_spread_and_with_the_clamp_it_is_cal(clip, budget, float64):
         multiplier="softplus_adam", initial_multiplier=np.log(2.0), target_period=1,
         multiplier_learning_rate=ours.multiplier_learning_rate, initial_temperature=np.log(2.0),
     )  # fmt: skip
-    batch = Minibatches(jax.tree.map(lambda a: a[None], batch_of(np.random.default_rng(3))))
+    batch = jax.tree.map(lambda a: a[None], batch_of(np.random.default_rng(3)))
     start = jax.jit(cal(theirs, spec).init)(jax.random.key(0))
     same = {name: getattr(start, name) for name in ("policy", "rewards", "costs")}
     worst_case = jax.jit(wcsac(ours, spec).init)(jax.random.key(1))._replace(**same)
@@ -212,7 +211,7 @@ def test_without_spread_and_with_the_clamp_it_is_cal(clip, budget, float64):
     # Critics halve their losses, which Adam feels through its epsilon of 1e-8 only.
     assert apart(lambda state: (state.rewards.online.params, state.costs.online.params)) < 1e-6
     assert apart(lambda state: (state.rewards.target, state.costs.target)) < 1e-6
-    assert apart(lambda state: state.multiplier.parameter) < 1e-6
+    assert apart(lambda state: state.dual.multiplier.parameter) < 1e-6
     weight = float(found_metrics["cost_weight"])
     difference = apart(lambda state: state.policy.params)
     assert float(metrics["cost_weight"]) == pytest.approx(max(weight, 0.0), abs=1e-6)

@@ -14,6 +14,7 @@ from steps import (
     batch_of,
     moments,
     network_state,
+    one_limit,
     several_steps,
 )
 from support import settings
@@ -24,7 +25,6 @@ from prudent.algorithms.sac_lag import SACConfig, SACLagConfig, sac, sac_lag
 from prudent.pieces.critics import upper_confidence
 from prudent.pieces.networks import STYLES, ensemble, mlp
 from prudent.pieces.policies import tanh_gaussian
-from prudent.pieces.types import Minibatches
 from prudent.settings.checks import fitting
 
 
@@ -33,7 +33,7 @@ def plain(state, size):
     return {
         **network_state(state, {"rewards": 2, "costs": size}),
         **moments("log_alpha", state.temperature, float),
-        **plain_multiplier(state.multiplier),
+        **plain_multiplier(one_limit(state.dual.multiplier)),
     }
 
 
@@ -135,7 +135,7 @@ def test_the_policy_follows_the_gradient_of_the_augmented_lagrangian(dual_action
     spec = SPEC._replace(cost_budget=-1.0)  # surely broken, so that the penalty has a slope
     algorithm = cal(config, spec)
     before = jax.jit(algorithm.init)(jax.random.key(0))
-    data = Minibatches(jax.tree.map(lambda a: a[None], batch))
+    data = jax.tree.map(lambda a: a[None], batch)
     key = jax.random.key(3)
     after, _ = jax.jit(algorithm.update)(before, data, key)
     _, key_now, _ = jax.random.split(jax.random.split(key, 1)[0], 3)
