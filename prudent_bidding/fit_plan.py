@@ -21,7 +21,7 @@ from prudent_bidding.manifest import read_manifest
 from prudent_bidding.plan import (
     LearnerSettings,
     check_learners,
-    learns_on_policy,
+    is_on_policy,
     read_json,
     read_settings,
 )
@@ -71,8 +71,8 @@ def make_fit_plan(plan: FitPlan, data: Path, last: LastFit | None) -> FitPlan:
     before.
     """
     check_learners(plan, [plan.algorithm])
-    if learns_on_policy(plan.algorithm):
-        others = ", ".join(name for name in ALGORITHMS if not learns_on_policy(name))
+    if is_on_policy(plan.algorithm):
+        others = ", ".join(name for name in ALGORITHMS if not is_on_policy(name))
         raise ValueError(
             f"{plan.algorithm} learns on-policy, from what it did itself; for a log there is: "
             f"{others}"

@@ -110,6 +110,10 @@ class LearnerSettings:
         """How rows become rewards and costs."""
         return Learning(self.budget_units, FORMS[self.form].step_cost, self.gmv)
 
+    def as_measured(self) -> Learning:
+        """The same with orders as they came."""
+        return replace(self.learning(), gmv="realised")
+
     def special(self) -> dict[str, bool]:
         """The options that only `bidding-cal` has, and whether they are used."""
         return {
@@ -268,8 +272,8 @@ def check_learners(settings: LearnerSettings, algorithms: Sequence[str]) -> None
         raise ValueError("--constraint-at accumulated adds to a sum; --form ratio has none")
 
 
-def learns_on_policy(name: str) -> bool:
-    return ALGORITHMS[name].schedule is OnPolicySchedule
+def is_on_policy(name: str) -> bool:
+    return name == CLONING or ALGORITHMS[name].schedule is OnPolicySchedule
 
 
 def check_plan(plan: Plan) -> None:
@@ -282,7 +286,7 @@ def check_plan(plan: Plan) -> None:
             raise ValueError(f"{what} {twice} is named twice; each has one arm")
     if not plan.algorithms:
         raise ValueError("at least one algorithm is needed (--algorithms cal)")
-    on_policy = [name for name in plan.algorithms if learns_on_policy(name)]
+    on_policy = [name for name in plan.algorithms if is_on_policy(name)]
     if set(on_policy) - {"cup"}:
         raise ValueError(
             f"{on_policy[0]} learns on-policy; of those only cup is set up for logged days"

@@ -101,7 +101,7 @@ def check_sampled(plan: Plan) -> None:
     """That what is to be sampled can be; ours all can, others are asked, which imports JAX."""
     for name in plan.algorithms:
         if plan.deployed == "sampled" and ALGORITHMS.source(name) != OURS:
-            from prudent_bidding.arms import check_explores
+            from prudent_bidding.learners import check_explores
 
             check_explores(plan, name)
 

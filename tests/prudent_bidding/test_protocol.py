@@ -19,7 +19,17 @@ from safetensors.numpy import load_file
 from prudent.algorithms import ALGORITHMS
 from prudent.cli import main as cli
 from prudent.policies.exported import load_exported
-from prudent_bidding import arms, command, dataset, plan, protocol, tables, world
+from prudent_bidding import (
+    arms,
+    command,
+    dataset,
+    learners,
+    plan,
+    protocol,
+    tables,
+    updates,
+    world,
+)
 from prudent_bidding.dataset import HistoricalDataset
 from prudent_bidding.plan import CLONING, INCUMBENT, Plan, make_plan
 from prudent_bidding.schema import OBSERVATION_SIZE, rows_file
@@ -156,7 +166,7 @@ def test_a_clone_acts_as_its_data_did(whole):
     """Maximum likelihood on the incumbent's week brings the mean action close to its mean."""
     history = HistoricalDataset(whole / "data", [0], cache=whole / "cache")
     made = replace(Plan.read(whole), updates=400)
-    built = arms.build(made, CLONING, arms.scale_of(whole))
+    built = learners.build(made, CLONING, arms.scale_of(whole))
     import jax
 
     state = built.algorithm.init(jax.random.key(0))
@@ -267,7 +277,7 @@ def test_stopped_anywhere_the_same_command_comes_to_the_same_results(
     """Stopped once in each kind of step, in the second week, and begun again."""
     folder = tmp_path / "run"
     home = {
-        "draw": HistoricalDataset, "save": arms, "export_policy": arms,
+        "draw": HistoricalDataset, "save": updates, "export_policy": learners,
         "evaluate_week": protocol.metrics, "write_report": protocol,
     }[step]  # fmt: skip
     original, calls = getattr(home, step), []
@@ -294,7 +304,7 @@ def test_stopped_anywhere_the_same_command_comes_to_the_same_results(
 def test_stopped_amid_updates_it_goes_on_from_the_checkpoint(whole, tmp_path, monkeypatch):
     """With a checkpoint after every call, the second attempt makes only what is left."""
     folder = tmp_path / "run"
-    monkeypatch.setattr(arms, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(updates, "CHECKPOINT_SECONDS", 0.0)
     original, sizes = HistoricalDataset.draw, []
 
     def stops(self, updates, *rest):
@@ -368,7 +378,7 @@ def test_an_outside_policy_is_sampled_only_if_it_says_how(tmp_path, monkeypatch)
 
 def test_what_the_plan_says_reaches_every_algorithm_that_has_it(whole):
     made, scale = make_plan("tiny", {**GIVEN, "target_rate": 0.5}), arms.scale_of(whole)
-    configs = {name: arms.build(made, name, scale).run.config for name in plan.PAPER_COLUMNS}
+    configs = {name: learners.build(made, name, scale).run.config for name in plan.PAPER_COLUMNS}
     for name in ("wcsac", "cvpo", "sac-pid", "cal", "sac-lag"):
         assert configs[name].target_rate == 0.5
         assert (configs[name].hidden, configs[name].cost_discount) == ((8, 8), 0.999)
@@ -383,13 +393,13 @@ def test_what_the_plan_says_reaches_every_algorithm_that_has_it(whole):
         ({"hidden": (256, 256), "multiplier_learning_rate": 3e-3}, ((256, 256), 3e-3)),
     ):
         made = make_plan("tiny", {**usual, **given})
-        config = arms.build(made, "cup", scale).run.config
+        config = learners.build(made, "cup", scale).run.config
         assert (config.hidden, config.multiplier_learning_rate) == expected
 
 
 @pytest.mark.parametrize("name", plan.PAPER_COLUMNS)
 def test_critics_see_actions_on_a_scale_and_the_market_sees_k(whole, monkeypatch, name):
-    seen, find = [], arms.find_algorithm
+    seen, find = [], learners.find_algorithm
 
     def spied(wanted):
         entry = find(wanted)
@@ -397,8 +407,8 @@ def test_critics_see_actions_on_a_scale_and_the_market_sees_k(whole, monkeypatch
             build=lambda config, spec: seen.append(spec) or entry.build(config, spec)
         )
 
-    monkeypatch.setattr(arms, "find_algorithm", spied)
-    built = arms.build(make_plan("tiny", GIVEN), name, arms.scale_of(whole))
+    monkeypatch.setattr(learners, "find_algorithm", spied)
+    built = learners.build(make_plan("tiny", GIVEN), name, arms.scale_of(whole))
     assert [(spec.action_scale, spec.action_centre) for spec in seen] == [((1.0,), (0.0,))]
     assert (built.spec.action_scale, built.spec.action_centre) == ((0.5,), (1.0,))
 
@@ -529,9 +539,9 @@ def test_the_day_so_far_can_count_for_the_multiplier(whole):
     for at in ("batch", "accumulated"):
         made = make_plan("tiny", {**GIVEN, "algorithms": ("cal",), "constraint_at": at})
         history = arms.history_of(made, whole, "cal", 1)
-        built = arms.build(made, "cal", arms.scale_of(whole))
+        built = learners.build(made, "cal", arms.scale_of(whole))
         drawn = history.draw(1, 8, np.random.default_rng(0), "uniform")
-        data = arms.minibatches(made, built.algorithm, drawn, 0)
+        data = updates.drawn_for(made, built, history, 1)
         state = built.algorithm.init(jax.random.key(0))
         found[at] = built.algorithm.update(state, data, jax.random.key(1))[1]
     assert np.abs(drawn.accrued).max() > 0.0
@@ -550,12 +560,12 @@ def test_an_advertisers_multiplier_answers_to_its_own_week(tmp_path, whole):
     made = make_plan("tiny", {**GIVEN, **given})
     (folder / "arms").mkdir()
     arms.learn_week(folder, made, "cal", 1)
-    found = arms.load_newest(folder / "arms" / "cal", arms.mark_of(made, "cal"), print)
+    found = updates.load_newest(folder / "arms" / "cal", updates.mark_of(made, "cal"), print)
     days = protocol.metrics.read_days(whole / "data", 0)
     deficit = 10 * (days.roi * days.pay - days.gmv) / (days.roi * days.budget)
     table = read_table(whole / "data/week-0/advertisers.parquet", "advertisers")
     wanted = [max(0.0, 0.6931 + 0.3 * deficit[days.adv == adv].mean()) for adv in table["adv"]]
-    np.testing.assert_allclose(found.arrays["state/multiplier/multiplier"], wanted, rtol=1e-4)
+    np.testing.assert_allclose(found.arrays["state/dual/multiplier/multiplier"], wanted, rtol=1e-4)
 
 
 def test_a_newcomer_does_not_inherit_a_multiplier(tmp_path, monkeypatch):
@@ -581,8 +591,8 @@ def test_a_newcomer_does_not_inherit_a_multiplier(tmp_path, monkeypatch):
         wanted.append(multiplier)
     assert 5 < np.sum(tables[0]["adv"] != tables[1]["adv"]) < 37
     home = tmp_path / "run" / "arms" / "cal"
-    found = arms.load_newest(home, arms.mark_of(made, "cal"), print)
-    np.testing.assert_allclose(found.arrays["state/multiplier/multiplier"], wanted, rtol=1e-4)
+    found = updates.load_newest(home, updates.mark_of(made, "cal"), print)
+    np.testing.assert_allclose(found.arrays["state/dual/multiplier/multiplier"], wanted, rtol=1e-4)
 
 
 def test_a_learner_whose_protocol_was_killed_ends_at_once(whole):
