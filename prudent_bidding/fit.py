@@ -16,7 +16,7 @@ from prudent_bidding.critics import compare_critics
 from prudent_bidding.dataset import HistoricalDataset, Scale
 from prudent_bidding.fit_plan import FIT_PLAN, POLICY, RECORD, FitPlan, LastFit
 from prudent_bidding.learners import Built, build
-from prudent_bidding.plan import read_json, write_plan
+from prudent_bidding.records import read_json, write_plan
 from prudent_bidding.updates import (
     Place,
     drawn_for,

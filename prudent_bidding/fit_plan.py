@@ -18,13 +18,8 @@ from prudent.files import checksum
 from prudent.settings.checks import Count, CountOrZero, Positive, checked
 from prudent_bidding.dataset import check_first_price
 from prudent_bidding.manifest import read_manifest
-from prudent_bidding.plan import (
-    LearnerSettings,
-    check_learners,
-    is_on_policy,
-    read_json,
-    read_settings,
-)
+from prudent_bidding.plan import LearnerSettings, check_learners, is_on_policy
+from prudent_bidding.records import read_json, read_settings
 from prudent_bidding.schema import MANIFEST, week_folder
 
 LOG = "log"  # where a run has the name of its world

@@ -11,22 +11,17 @@ results/week-W.json                metrics of every arm and reference, written l
 tables.md  table-paper.csv  table-full.csv  frontier.png  index.html
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from tyro.conf import Fixed, Suppress
 
 from prudent.algorithms import ALGORITHMS
 from prudent.files import (
-    LOCK,
     canonical_json,
     checksum,
-    remove_leftovers,
-    to_json,
-    write_atomically,
 )
 from prudent.settings.checks import (
     Count,
@@ -41,6 +36,7 @@ from prudent.settings.schedules import OnPolicySchedule
 from prudent_bidding.dataset import GMVLabel, Learning, half_life_of
 from prudent_bidding.forms import FORMS, FormName
 from prudent_bidding.policies import GREEDY, RULES, checked_number
+from prudent_bidding.records import read_settings
 from prudent_bidding.world import preset as world_preset
 from prudent_bidding.world import world_hash
 
@@ -209,26 +205,6 @@ class Plan(LearnerSettings):
         return plan
 
 
-Settings = TypeVar("Settings", bound=LearnerSettings)
-
-
-def read_settings(path: Path, kind: type[Settings]) -> Settings:
-    try:
-        return checked(kind(**json.loads(path.read_bytes())))
-    except (OSError, ValueError, TypeError) as error:
-        raise ValueError(f"{path} is not a plan this version reads ({error})") from None
-
-
-def read_json(path: Path) -> Mapping[str, Any]:
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read ({error}); restore it or begin anew") from None
-    if not isinstance(found, dict):
-        raise ValueError(f"{path} holds no JSON object; restore it or begin anew")
-    return found
-
-
 # What the presets of a world mean for learners, where nothing else is said.
 SIZES: dict[str, dict[str, Any]] = {
     "smoke": {  # updates of one compiled size
@@ -308,20 +284,6 @@ def reference_name(name: str) -> str:
             f"no reference {name!r}; there is: {', '.join(f'{r}:NUMBER' for r in RULES)}, {CLONING}"
         )
     return f"{rule}:{checked_number(name, rule, number):.15g}"
-
-
-def write_plan(path: Path, plan: LearnerSettings, advice: str = "") -> None:
-    """Into a new folder, or one that has this very plan."""
-    folder = path.parent
-    if path.exists():
-        if read_settings(path, type(plan)) != plan:
-            raise ValueError(f"{folder} holds a run of another plan; {advice}")
-        return
-    remove_leftovers(folder)
-    others = sorted(p.name for p in folder.iterdir() if p.name != LOCK)
-    if others:
-        raise ValueError(f"{folder} is not empty ({others[0]}); choose another folder with --out")
-    write_atomically(path, (to_json(asdict(plan), indent=2) + "\n").encode())
 
 
 def arm_folder(folder: Path, name: str) -> Path:

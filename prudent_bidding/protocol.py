@@ -30,12 +30,11 @@ from prudent_bidding.plan import (
     calibration_file,
     deployed_policy,
     policy_file,
-    read_json,
     record_file,
     reference_folder,
     results_file,
-    write_plan,
 )
+from prudent_bidding.records import read_json, write_plan
 from prudent_bidding.schema import MANIFEST, carried_file, week_folder
 from prudent_bidding.simulate import Engine, make_order, simulate_week
 from prudent_bidding.tables import write_report

@@ -18,7 +18,7 @@ from prudent_bidding.dataset import HistoricalDataset
 from prudent_bidding.engines import make_engine
 from prudent_bidding.fit_plan import FIT_PLAN, POLICY, RECORD, FitPlan
 from prudent_bidding.importing import import_logs
-from prudent_bidding.plan import read_settings
+from prudent_bidding.records import read_settings
 from prudent_bidding.simulate import make_order, simulate_week
 
 TINY = replace(world.preset("smoke"), advertisers=42, block_size=21, volume=12.0, most_volume=40)
@@ -263,7 +263,7 @@ def test_a_fit_goes_on_only_from_a_whole_finished_one(simulated, first, tmp_path
     [
         ("cup", [], "cup learns on-policy, .* for a log there is: cal, "),
         ("dqn", [], "no algorithm 'dqn'; there is"),
-        ("sac-lag", ["--form", "ratio"], "--form ratio is for cal and ucb"),
+        ("sac-lag", ["--form", "ratio"], "--form ratio is for cal, ucb, .*; sac-lag"),
         ("cal", ["--weeks", "0", "0"], "--weeks 0 0: each is given once"),
         ("cal", ["--weeks", "5"], "week-5 is not finished"),
         ("cal", ["--strategy", "sometimes"], "no strategy 'sometimes'"),
