@@ -27,7 +27,7 @@ TARGETS = {
     "win_rate": (0.25, 0.35),
     "platform_roi": (0.95, 1.10),
 }
-LEAST_SPEND = 0.01  # of the budget; whoever spends less is not judged
+LEAST_SPEND = 0.01  # of the budget; advertisers that spend less are not judged
 
 
 class Totals(NamedTuple):

@@ -64,7 +64,7 @@ def one_thread_children(processes: int) -> ProcessPoolExecutor:
 
 
 def begin_child() -> None:
-    """Ctrl-C is for the parent, and when that is gone there is nobody to work for."""
+    """Ctrl-C is left to the parent; the child ends when the parent does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=end_with_parent, daemon=True).start()
 

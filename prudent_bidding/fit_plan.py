@@ -103,7 +103,7 @@ def manifest_checksum(data: Path, week: int) -> str:
 
 
 def check_same(plan: FitPlan, last: LastFit) -> None:
-    """A state goes on under the settings that made it, or it would be nobody's."""
+    """A learner's state is continued only under the settings that made it."""
     for name in ("algorithm", *(field.name for field in fields(LearnerSettings))):
         now, then = getattr(plan, name), getattr(last.plan, name)
         if now != then:

@@ -21,7 +21,7 @@ from prudent_bidding.manifest import check_whole, read_advertisers, read_ledger,
 from prudent_bidding.schema import ledger_file, oracle_file
 from prudent_bidding.shards import read_oracle
 
-LEAST_SPEND = 0.01  # of the budget: who spends less has no ROI to speak of
+LEAST_SPEND = 0.01  # of the budget: below it an ROI has no meaning
 TOLERANCES = (0.05, 0.10)
 PARTS = 256  # there are no more arms than that
 LEVEL, RESAMPLES = 0.95, 999
@@ -176,7 +176,7 @@ def metrics_of(days: Days, clusters: np.ndarray, requests_per_record: int) -> di
 
 
 def quotient(over: Any, under: Any) -> Any:
-    """Undefined where nobody counts."""
+    """NaN where the denominator is 0."""
     if under is None:
         return over
     return np.divide(over, under, out=np.full(np.shape(over), np.nan), where=np.asarray(under) > 0)
@@ -207,7 +207,7 @@ def replicates(
 def interval_of(values: np.ndarray) -> tuple[float, float] | None:
     known = values[np.isfinite(values)]
     if len(known) < len(values) or len(known) < 2:
-        return None  # some draws have nobody to count: an interval would mean nothing
+        return None  # in some draws no advertiser counts: the interval has no meaning
     low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
 
@@ -217,7 +217,7 @@ def measured(
     generator: np.random.Generator,
     resamples: int = RESAMPLES,
 ) -> list[dict[str, Measured]]:
-    """Values with intervals; what nobody counts for is left out."""
+    """Values with intervals; metrics that no advertiser counts for are left out."""
     drawn = replicates(metrics, generator, resamples)
     found = []
     for arm, values in zip(metrics, drawn, strict=True):

@@ -55,17 +55,16 @@ CUP_SETTINGS: dict[str, Any] = {"multiplier_learning_rate": 1.0, "hidden": (64, 
 
 @dataclass(frozen=True)
 class LearnerSettings:
-    """How algorithms learn from logged rows, whoever wrote the log. The commands' options are
-    derived from these fields.
-    """
+    """How algorithms learn from logged rows. The commands' options are derived from these fields."""
 
     preset: str = "small"
     """World and sizes: smoke (about two minutes), small, stationary, hard, paper-data, paper."""
     seed: Seed = 0
-    """Of the learners."""
+    """Seed of the learners."""
     updates: Count = 20_000
-    """Of each off-policy algorithm (in a run: a week)."""
+    """Updates of an off-policy algorithm (in a run: each week)."""
     batch_size: Count = 64
+    """Rows of one update."""
     hidden: tuple[Count, ...] = (256, 256)
     discount: Share = 0.999
     multiplier_learning_rate: Positive = 3e-3
@@ -75,11 +74,11 @@ class LearnerSettings:
     # One action moves a day's pay by less than a hundredth of what the day is worth.
     initial_temperature: Positive = 0.01
     strategy: str = "uniform"
-    """Rows that are drawn: uniform, recent(HALF_LIFE), advertiser_balanced, stratified."""
+    """How rows are drawn: uniform, recent(HALF_LIFE), advertiser_balanced, stratified."""
     form: FormName = "deficit"
-    """Of the constraint; `ratio` is for cal and ucb."""
+    """Form of the constraint; `ratio` is for cal and ucb."""
     gmv: GMVLabel = "calibrated"
-    """In the costs learned from: what orders brought, or what was predicted for the wins, times
+    """GMV in the costs learned from: what orders brought, or what was predicted for the wins, times
     what the advertiser's orders from then to the week's end made of it. The second holds for
     simulated first-price markets only. Metrics are always of the first."""
     constraint_at: Literal["batch", "accumulated"] = "batch"
@@ -89,9 +88,9 @@ class LearnerSettings:
     """One multiplier, one for each category, or one for each advertiser, which then answers to its
     measured deficit once a week (cal and ucb)."""
     advertiser_rate: Positive = 0.3
-    """Of an advertiser's multiplier, per tenth of a day's budget that was missing."""
-    budget_units: Positive = 10.0
-    """In which rewards and costs are counted: so many are a day's budget."""
+    """Rate of an advertiser's multiplier, per tenth of a day's budget that was missing."""
+    # Rewards and costs are counted in units of which a day's budget has so many.
+    budget_units: Annotated[Positive, Fixed, Suppress] = 10.0
     conservatism: NotNegative | None = None
     convexity: NotNegative | None = None
     # Settings of CUP_SETTINGS that were given for all, and so hold for CUP too.
@@ -176,12 +175,14 @@ class Plan(LearnerSettings):
     """All that decides what a semi-batch run computes."""
 
     algorithms: tuple[str, ...] = PAPER_COLUMNS
+    """Each has an arm beside the incumbent's."""
     references: tuple[str, ...] = REFERENCES
     """Policies in worlds of their own: constant:K, feedback:AIM, dual:RATE, informed:AIM,
     behaviour-cloning."""
     weeks: Count = 4
     """Deployments after the incumbent's week."""
     world_seed: Seed = 0
+    """Seed of the world."""
     history: Literal["shared", "own"] = "shared"
     """Learn from all arms' weeks, or from one's own (and the incumbent's first)."""
     assignment: Literal["switchback", "weekly"] = "switchback"
@@ -295,7 +296,7 @@ def policy_file(folder: Path, name: str, week: int) -> Path:
 
 
 def deployed_policy(folder: Path, plan: Plan, name: str, week: int) -> str:
-    """As the simulator is told of it."""
+    """The policy's description for the simulator."""
     return str(policy_file(folder, name, week)) + (GREEDY if plan.deployed == "greedy" else "")
 
 
