@@ -27,8 +27,15 @@ from prudent.pieces.multipliers import ASCENTS
 from prudent.pieces.soft import SoftState, sac_agent
 from prudent.pieces.types import Algorithm, Batch, CostEstimate, Metrics, Spec
 from prudent.settings.checks import Count, PositiveShare
+from prudent.settings.configs import DualConfig
 from prudent.settings.schedules import OffPolicySchedule
 from prudent_bidding.multipliers import Owned, by_group, shared, table
+
+# Settings of CAL that look at the present policy's steps and episodes.
+ON_EPISODES = (
+    *("dual_states", "recent_steps"),
+    *("calibration", "calibration_episodes", "calibration_limit"),
+)
 
 
 @dataclass(frozen=True)
@@ -48,11 +55,12 @@ class BiddingCALConfig(CALConfig):
 
 def required(config: BiddingCALConfig) -> Mapping[str, int]:
     """The extras of a batch, one number for each row. Refuses options that cannot be combined."""
-    if config.dual_states != "replay" or config.calibration != "none":
+    usual = DualConfig()
+    refused = [name for name in ON_EPISODES if getattr(config, name) != getattr(usual, name)]
+    if refused:
         raise ValueError(
-            f"a log has no recent steps or episodes of its policy: dual_states is "
-            f"{config.dual_states!r} and calibration {config.calibration!r}; 'replay' and 'none' "
-            "are needed"
+            f"a log has no recent steps or episodes of its policy; leave {', '.join(refused)} as "
+            "by default"
         )
     accumulated, ratio = config.constraint_at == "accumulated", config.constraint == "ratio"
     if accumulated and ratio:
@@ -101,10 +109,11 @@ def bidding_cal(config: BiddingCALConfig, spec: Spec) -> Algorithm:
         if config.random_targets:
             highest = highest_of_random_members(ahead, config.random_targets, key_members)
             ahead = jnp.broadcast_to(highest[None], ahead.shape)
-        cost_target = batch.cost[None] + config.cost_discount * batch.cost_continues[None] * ahead
-        reward_target = agent.reward_target(state, batch, following)
         state, errors = agent.fit(
-            state, batch, rewards=reward_target, costs=dual.bounded(cost_target)
+            state,
+            batch,
+            rewards=agent.reward_target(state, batch, following),
+            costs=dual.bounded(agent.cost_target(batch, ahead)),
         )
 
         # What is limited, row by row, and how the multipliers answer.

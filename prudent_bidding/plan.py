@@ -55,7 +55,7 @@ CUP_SETTINGS: dict[str, Any] = {"multiplier_learning_rate": 1.0, "hidden": (64, 
 
 @dataclass(frozen=True)
 class LearnerSettings:
-    """How algorithms learn from logged rows. The commands' options are derived from these fields."""
+    """How algorithms learn from logged rows; the commands' options are derived from it."""
 
     preset: str = "small"
     """World and sizes: smoke (about two minutes), small, stationary, hard, paper-data, paper."""
@@ -244,7 +244,7 @@ def check_learners(settings: LearnerSettings, algorithms: Sequence[str]) -> None
         raise ValueError(f"no algorithm {unknown[0]!r}; there is: {', '.join(ALGORITHMS)}")
     unable = [name for name in algorithms if name not in CAL_NAMES]
     for option in (option for option, given in settings.special().items() if given and unable):
-        raise ValueError(f"{option} is for {', '.join(CAL_NAMES)}; {unable[0]} has no such setting")
+        raise ValueError(f"{option} is for cal and ucb; {unable[0]} has no such setting")
     if settings.form == "ratio" and settings.constraint_at == "accumulated":
         raise ValueError("--constraint-at accumulated adds to a sum; --form ratio has none")
 

@@ -76,10 +76,11 @@ def conservative_lagrangian(config: UCBConfig, spec: Spec, c: float) -> Algorith
         if config.random_targets:
             highest = highest_of_random_members(ahead, config.random_targets, key_members)
             ahead = jnp.broadcast_to(highest[None], ahead.shape)
-        cost_target = batch.cost[None] + config.cost_discount * batch.cost_continues[None] * ahead
-        reward_target = agent.reward_target(state, batch, following)
         state, errors = agent.fit(
-            state, batch, rewards=reward_target, costs=dual.bounded(cost_target)
+            state,
+            batch,
+            rewards=agent.reward_target(state, batch, following),
+            costs=dual.bounded(agent.cost_target(batch, ahead)),
         )
 
         # The violation, and the weight that the augmented Lagrangian gives to cost.

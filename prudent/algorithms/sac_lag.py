@@ -8,7 +8,7 @@
 whose cost is estimated all the same.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import jax
 import jax.numpy as jnp
@@ -38,10 +38,11 @@ def sac_lag(config: SACLagConfig, spec: Spec) -> Algorithm:
         # The critics, each towards its own target, one sampled action ahead.
         following = agent.sample(state.policy.params, s2, key_next)
         ahead = costs.target_values(state.costs, s2, following.action)  # [1, B]
-        cost_target = batch.cost[None] + config.cost_discount * batch.cost_continues[None] * ahead
-        reward_target = agent.reward_target(state, batch, following)
         state, errors = agent.fit(
-            state, batch, rewards=reward_target, costs=dual.bounded(cost_target)
+            state,
+            batch,
+            rewards=agent.reward_target(state, batch, following),
+            costs=dual.bounded(agent.cost_target(batch, ahead)),
         )
 
         # The violation; the weight of cost is the multiplier.
@@ -74,7 +75,8 @@ def sac_lag(config: SACLagConfig, spec: Spec) -> Algorithm:
 
 
 def sac(config: SACConfig, spec: Spec) -> Algorithm:
-    return sac_lag(SACLagConfig(**vars(config), multiplier="fixed", initial_multiplier=0.0), spec)
+    ignored = SACLagConfig(**asdict(config), multiplier="fixed", initial_multiplier=0.0)
+    return sac_lag(ignored, spec)
 
 
 SAC_LAG = conservative_entry(

@@ -1,6 +1,7 @@
 """What the soft actor-critics share: state, sampling, targets, the policy's step, acting.
 
     reward target   y = r + γ m_r (min_j Q_r^j(s', a') - α log π(a'|s')),  a' ~ π(s')
+    cost target     y = q + γ_c m_c Q_c(s', a')
     policy          minimise  E[α log π(a|s) - min_j Q_r^j(s, a) + price(s, a)],  a ~ π(s)
     temperature     α moves until the entropy meets its floor
     target copies   drift towards the critics at `target_rate`, every `target_period` updates
@@ -53,6 +54,8 @@ class SoftActorCritic(NamedTuple):
     temperature: Callable[[SoftState], jax.Array]
     # state, batch, a sample at its next observations -> [1, B]
     reward_target: Callable[[SoftState, Batch, Sample], jax.Array]
+    # batch, values of the next actions [E, B] -> [E, B]
+    cost_target: Callable[[Batch, jax.Array], jax.Array]
     # state, batch, targets by critic [E or 1, B] -> state, mean errors
     fit: Callable[..., tuple[SoftState, Metrics]]
     # state, observation, key, price of actions -> [B], divisor of the loss -> policy, entropy
@@ -136,6 +139,9 @@ def soft_actor_critic(
         ahead = jnp.min(values, axis=0) - alpha * (following.log_density + density_offset)
         return (batch.reward + config.discount * batch.reward_continues * ahead)[None]
 
+    def cost_target(batch: Batch, ahead: jax.Array) -> jax.Array:
+        return batch.cost[None] + config.cost_discount * batch.cost_continues[None] * ahead
+
     def fit(state: SoftState, batch: Batch, **targets: jax.Array) -> tuple[SoftState, Metrics]:
         fitted: Any = {}
         errors = {}
@@ -202,6 +208,7 @@ def soft_actor_critic(
         costs=critics["costs"],
         temperature=lambda state: temperature.value(state.temperature),
         reward_target=reward_target,
+        cost_target=cost_target,
         fit=fit,
         improve=improve,
         advance=advance,

@@ -101,8 +101,8 @@ def test_cal_bids_up_to_the_target(form):
 def test_options_that_cannot_be_combined_are_refused():
     spec = Spec(1, 1, 1.0, (1.0,), (0.0,))
     for values, offender in (
-        ({"dual_states": "recent"}, "dual_states is 'recent'"),
-        ({"calibration": "episodes"}, "calibration 'episodes'"),
+        ({"dual_states": "recent", "recent_steps": 9}, "dual_states, recent_steps"),
+        ({"calibration": "episodes"}, "calibration"),
         ({"constraint": "ratio", "constraint_at": "accumulated"}, "accumulated"),
     ):
         with pytest.raises(ValueError, match=offender):

@@ -72,7 +72,7 @@ def test_tasks_and_settings_import_no_jax():
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["list"], ["train", "--help"], ["report", "--help"], ["sweep", "--help"]],
+    [["--help"], ["train", "--help"], ["report", "--help"], ["sweep", "--help"]],
 )
 def test_help_and_list_do_not_import_jax(arguments):
     code = (
