@@ -22,12 +22,10 @@ import jax.numpy as jnp
 from prudent.algorithms.cal import CALConfig
 from prudent.algorithms.entry import Entry
 from prudent.pieces.critics import highest_of_random_members, spread, upper_confidence
-from prudent.pieces.dual import DualState, make_dual
-from prudent.pieces.multipliers import ASCENTS
+from prudent.pieces.dual import ASCENTS, DualConfig, DualState, make_dual
 from prudent.pieces.soft import SoftState, sac_agent
 from prudent.pieces.types import Algorithm, Batch, CostEstimate, Metrics, Spec
 from prudent.settings.checks import Count, PositiveShare
-from prudent.settings.configs import DualConfig
 from prudent.settings.schedules import OffPolicySchedule
 from prudent_bidding.multipliers import Owned, by_group, shared, table
 

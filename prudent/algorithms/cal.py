@@ -21,12 +21,11 @@ import jax.numpy as jnp
 
 from prudent.algorithms.presets import conservative_entry
 from prudent.pieces.critics import highest_of_random_members, spread, upper_confidence
-from prudent.pieces.dual import make_dual
-from prudent.pieces.multipliers import rectify
+from prudent.pieces.dual import DualConfig, make_dual, rectify
 from prudent.pieces.soft import SoftState, sac_agent
 from prudent.pieces.types import Algorithm, Batch, CostEstimate, Metrics, Spec
 from prudent.settings.checks import Count, CountOrZero, NotNegative
-from prudent.settings.configs import DualConfig, SACConfig
+from prudent.settings.configs import SACConfig
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import optax
 
 from prudent.pieces.critics import Critic, CriticState, q_ensemble
+from prudent.pieces.dual import Multiplier, log_ascent
 from prudent.pieces.fast import adam
-from prudent.pieces.multipliers import Multiplier, log_ascent
 from prudent.pieces.networks import STYLES, Trained, descend, start
 from prudent.pieces.policies import Policy, Sample, in_environment_units, tanh_gaussian
 from prudent.pieces.types import Algorithm, Batch, CostEstimate, Metrics, Params, Spec, each_update
@@ -89,7 +89,7 @@ def sac_agent(
         spec,
         tanh_gaussian(spec, config.hidden),
         {"rewards": rewards, "costs": costs},
-        log_ascent(optimiser, config.initial_temperature),
+        log_ascent(config.learning_rate, config.initial_temperature),
         optimiser,
         target_entropy=-float(spec.action_size) if floor is None else floor,
     )

@@ -49,7 +49,7 @@ TESTS = {
     "prudent/pieces/critics.py": "test_seams test_cal_step test_wcsac_step test_identities",
     "prudent/pieces/networks.py": "test_settings_table test_on_policy_pieces test_cal_step",
     "prudent/pieces/policies.py": "test_settings_table test_on_policy_pieces test_cvpo",
-    "prudent/pieces/multipliers.py": "test_multipliers test_cal_step test_wcsac_step",
+    "prudent/pieces/dual.py": "test_multipliers test_cal_step test_wcsac_step",
     "prudent/pieces/soft_actor_critic.py": "test_sac_pid_step test_cal_step",
     "prudent/pieces/types.py": "test_cal_step test_replay",
     "prudent/settings/run.py": "test_settings_table test_record test_schedule test_presets",

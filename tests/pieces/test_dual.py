@@ -13,9 +13,8 @@ from transcription import cal_step, calibrated
 
 from prudent.algorithms.cal import CALConfig, UCBConfig, cal, ucb
 from prudent.algorithms.sac_lag import SACLagConfig, sac_lag
-from prudent.pieces.dual import make_dual
+from prudent.pieces.dual import DualConfig, make_dual
 from prudent.settings.checks import fitting
-from prudent.settings.configs import DualConfig
 
 BOUNDS = (0.0, 1.0)
 RECENT = {"dual_states": "recent"}
