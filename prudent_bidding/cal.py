@@ -141,7 +141,7 @@ def bidding_cal(config: BiddingCALConfig, spec: Spec) -> Algorithm:
             "violation": jnp.mean(measured) - spec.cost_budget,
             "multiplier": jnp.mean(multipliers.value(new_dual.multiplier)),
             "entropy": entropy,
-            "temperature": agent.temperature(state),
+            "temperature": agent.temperature.value(state.temperature),
             "cost_weight": jnp.mean(weight),
             "ensemble_spread": jnp.mean(spread(taken, config.spread_ddof)),
         }

@@ -63,7 +63,7 @@ def sac_lag(config: SACLagConfig, spec: Spec) -> Algorithm:
             **errors,
             **dual.metrics(heard, new_dual, estimated),
             "entropy": entropy,
-            "temperature": agent.temperature(state),
+            "temperature": agent.temperature.value(state.temperature),
             "cost_weight": jnp.sum(weight),
             "ensemble_spread": jnp.zeros_like(entropy),  # of a single critic
         }

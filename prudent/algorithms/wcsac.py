@@ -154,7 +154,7 @@ def wcsac(config: WCSACConfig, spec: Spec) -> Algorithm:
         return state, {
             **metrics,
             "entropy": entropy,
-            "temperature": agent.temperature(state),
+            "temperature": agent.temperature.value(state.temperature),
             "variance_target": jnp.mean(variance_target),
             "variance_clipped": jnp.mean(variance_target != variance),
             "cost_weight": jnp.sum(weight),

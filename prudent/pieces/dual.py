@@ -208,15 +208,6 @@ class Dual(NamedTuple):
     metrics: Callable[[DualState, DualState, jax.Array], Metrics]  # before, after, estimate [K]
 
 
-def named(values: Mapping[str, jax.Array]) -> Metrics:
-    """Scalars by name; those of several limits are numbered."""
-    return {
-        name if len(each) == 1 else f"{name}_{k}": each[k]
-        for name, each in values.items()
-        for k in range(len(each))
-    }
-
-
 def calibrated(
     old: Calibration, batch: Batch, budgets: jax.Array, window: int, limit: float
 ) -> Calibration:
@@ -300,7 +291,13 @@ def make_dual(
             "violation": estimate - budget(before),
             "multiplier": multiplier.value(after.multiplier),
         }
-        return named(values | ({"effective_budget": budget(before)} if by_episodes else {}))
+        if by_episodes:
+            values["effective_budget"] = budget(before)
+        return {  # scalars; those of several limits are numbered
+            name if len(budgets) == 1 else f"{name}_{k}": each[k]
+            for name, each in values.items()
+            for k in range(len(budgets))
+        }
 
     return Dual(
         init=init,

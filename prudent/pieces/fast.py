@@ -79,10 +79,8 @@ def adam(rate: float | jax.Array) -> optax.GradientTransformation:
     def update(gradient: Params, state: Any, params: Params = None) -> tuple[Params, Any]:
         (count, mean, square), *rest = state
         count = count + 1
-        mean = jax.tree.map(lambda m, g: decay * m + (1 - decay) * g, mean, gradient)
-        square = jax.tree.map(
-            lambda v, g: square_decay * v + (1 - square_decay) * g**2, square, gradient
-        )
+        mean = optax.tree.update_moment(gradient, mean, decay, 1)
+        square = optax.tree.update_moment(gradient, square, square_decay, 2)
         correction = jnp.sqrt(1 - square_decay**count)
         step, floor = -rate * correction / (1 - decay**count), epsilon * correction
         change = jax.tree.map(lambda m, v: step * m / (jnp.sqrt(v) + floor), mean, square)
