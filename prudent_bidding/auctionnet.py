@@ -47,7 +47,7 @@ def read_auctionnet(paths: Sequence[Path], notes: list[str]) -> Table:
     check_apart(paths, parts)
     joined = pa.concat_tables(parts)
     raw = {name: joined.column(name).to_numpy().astype(float) for name in joined.column_names}
-    # From when its budget is spent an advertiser has ticks in which nobody bids for it.
+    # Once its budget is spent, an advertiser has ticks without a bid.
     over = (raw["isEnd"] > 0) & (raw["bid"] == 0)
     if over.any():
         notes.append(f"{over.sum():,} ticks are left out: their day had ended (isEnd 1, bid 0)")

@@ -31,7 +31,8 @@ from prudent_bidding.policies import ROWS_AT_ONCE
 from prudent_bidding.population import MEANS, make_week
 from prudent_bidding.sampling import measure_sampling
 from prudent_bidding.schema import OBSERVATION_SIZE, USER_SIZE
-from prudent_bidding.simulate import Task, make_order, run_task, simulate_week
+from prudent_bidding.simulate import make_order, simulate_week
+from prudent_bidding.tasks import Task, run_task
 from prudent_bidding.world import CONTEXT, PAPER, World, preset, stream
 
 WEEK_ROWS = 51_200_000
@@ -261,39 +262,37 @@ def processor_seconds() -> float:
 
 
 def show(results: dict[str, Any]) -> None:
+    def goal(name: str, scale: float = 1.0) -> str:
+        return f"(goal {GOALS[name] / scale:,.0f})"
+
     for name in ("rule", "actor"):
         found = results[name]
         print(
             f"{name}: {found['rows_per_second'] / 1e6:.2f} M rows/s a core, "
-            f"{found['limit_ratio']:.2f} of the limit "
-            f"({found['limit_rows_per_second'] / 1e6:.2f}); a week of 51.2 M rows in "
-            f"{found['week_seconds']:.0f} s on {results['processes']} cores "
-            f"(goal {GOALS[f'{name}_week_seconds']:.0f}), {found['bytes_per_row']:.1f} bytes a row "
-            f"(goal {GOALS['bytes_per_row']:.0f})"
+            f"{found['limit_ratio']:.2f} of the limit; 51.2 M rows in {found['week_seconds']:.0f} "
+            f"s on {results['processes']} cores {goal(f'{name}_week_seconds')}, "
+            f"{found['bytes_per_row']:.1f} bytes a row {goal('bytes_per_row')}"
         )
     found = results["environment"]
     print(
-        f"vector environment: {found['steps_per_second']:,.0f} steps/s (goal "
-        f"{GOALS['environment_steps_per_second']:,.0f}), {found['limit_ratio']:.2f} of the limit; "
-        f"{results['worker_bytes'] / 1e6:.0f} MB (goal {GOALS['worker_bytes'] / 1e6:.0f})"
+        f"vector environment: {found['steps_per_second']:,.0f} steps/s "
+        f"{goal('environment_steps_per_second')}, {found['limit_ratio']:.2f} of the limit; "
+        f"{results['worker_bytes'] / 1e6:.0f} MB {goal('worker_bytes', 1e6)}"
     )
     found = results["sampling"]
     print(
         f"sampling: {found['transitions_per_second'] / 1e6:.2f} M transitions/s a core (goal "
         f"{found['goal'] / 1e6:.0f}), {found['limit_ratio']:.2f} of copying the rows; a cache of "
         f"four weeks has {results['four_weeks_cache_bytes'] / 1e9:.1f} GB "
-        f"(goal {GOALS['four_weeks_cache_bytes'] / 1e9:.0f})"
+        f"{goal('four_weeks_cache_bytes', 1e9)}"
     )
     for name, found in zip(("rule", "actor"), results.get("full", ()), strict=False):
         print(
             f"{found['policy']}: {found['weeks']} week(s), {found['rows']:,} rows in "
-            f"{found['clock_seconds']:.0f} s by the clock, {found['limit_ratio']:.2f} of the limit "
-            f"({found['limit_seconds']:.0f}), and {found['processor_seconds']:.0f} s of the "
-            f"processors; 51.2 M rows in {found['seconds_per_51_2_million']:.0f} s "
-            f"(goal {GOALS[f'{name}_week_seconds']:.0f}), four such weeks in "
-            f"{found['four_weeks_seconds']:.0f} s (goal {GOALS['four_weeks_seconds']:.0f}) and "
-            f"{found['four_weeks_bytes'] / 1e9:.2f} GB "
-            f"(goal {GOALS['four_weeks_bytes'] / 1e9:.0f}); a worker held "
-            f"{found['largest_worker_bytes'] / 1e6:.0f} MB "
-            f"(goal {GOALS['worker_bytes'] / 1e6:.0f})"
+            f"{found['clock_seconds']:.0f} s by the clock, {found['limit_ratio']:.2f} of the "
+            f"limit; 51.2 M rows in {found['seconds_per_51_2_million']:.0f} s "
+            f"{goal(f'{name}_week_seconds')}, four such weeks in "
+            f"{found['four_weeks_seconds']:.0f} s {goal('four_weeks_seconds')} and "
+            f"{found['four_weeks_bytes'] / 1e9:.2f} GB {goal('four_weeks_bytes', 1e9)}; a worker "
+            f"held {found['largest_worker_bytes'] / 1e6:.0f} MB {goal('worker_bytes', 1e6)}"
         )

@@ -17,7 +17,7 @@ from prudent_bidding.day import Plan, next_known, nothing_known, simulate_day
 from prudent_bidding.policies import make_policy
 from prudent_bidding.population import Week, make_week
 from prudent_bidding.schema import DAYS
-from prudent_bidding.simulate import block_slots, mean_field
+from prudent_bidding.tasks import block_slots, mean_field
 from prudent_bidding.world import World, preset, world_hash
 
 # Of the incumbent's first week; means over seeds.
@@ -27,7 +27,7 @@ TARGETS = {
     "win_rate": (0.25, 0.35),
     "platform_roi": (0.95, 1.10),
 }
-LEAST_SPEND = 0.01  # of the budget; whoever spends less is not judged
+LEAST_SPEND = 0.01  # of the budget; advertisers that spend less are not judged
 
 
 class Totals(NamedTuple):

@@ -58,7 +58,7 @@ def learn(arguments: list[str]) -> None:
 
 
 def end_with(parent: int) -> None:
-    """Once the run is killed nobody reads what comes, and its successor begins anew."""
+    """End this process once the run that started it has ended: its result is no longer read."""
     while os.getppid() == parent:
         time.sleep(0.2)
     os._exit(1)

@@ -1,6 +1,6 @@
 """Where the tasks of a simulation run: in this process, in local processes, or on Ray.
 
-All of them call `simulate.run_task`, with one BLAS thread, so all of them write the same bytes.
+All of them call `tasks.run_task`, with one BLAS thread, so all of them write the same bytes.
 """
 
 import multiprocessing
@@ -17,7 +17,8 @@ from threadpoolctl import threadpool_limits
 
 from prudent.backend import ONE_THREAD, usable_cores
 from prudent.experiments.clusters import connected
-from prudent_bidding.simulate import Engine, Finished, Stage, Task, run_task
+from prudent_bidding.simulate import Engine, Stage
+from prudent_bidding.tasks import Finished, Task, run_task
 
 EngineName = Literal["local", "ray"]
 
@@ -63,7 +64,7 @@ def one_thread_children(processes: int) -> ProcessPoolExecutor:
 
 
 def begin_child() -> None:
-    """Ctrl-C is for the parent, and when that is gone there is nobody to work for."""
+    """Ctrl-C is left to the parent; the child ends when the parent does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=end_with_parent, daemon=True).start()
 

@@ -13,12 +13,21 @@ from safetensors.numpy import load_file
 
 from prudent.files import to_json, write_atomically, writing
 from prudent.runs.lock import only_writer
-from prudent.training.learner import Learner
-from prudent_bidding import arms
-from prudent_bidding.dataset import HistoricalDataset, Learning, Scale
+from prudent_bidding.critics import compare_critics
+from prudent_bidding.dataset import HistoricalDataset, Scale
 from prudent_bidding.fit_plan import FIT_PLAN, POLICY, RECORD, FitPlan, LastFit
-from prudent_bidding.forms import FORMS
-from prudent_bidding.plan import read_json, write_plan
+from prudent_bidding.learners import Built, build
+from prudent_bidding.records import read_json, write_plan
+from prudent_bidding.updates import (
+    Place,
+    drawn_for,
+    fresh_week,
+    learner_for,
+    make_updates,
+    newest_checkpoint,
+    restore,
+    written_policy,
+)
 
 FORMAT = 1  # of the record
 Tell = Callable[[int], None]  # takes the updates that are done
@@ -35,18 +44,25 @@ def fit(out: Path, data: Path, plan: FitPlan, last: LastFit | None, tell: Tell) 
             return dict(read_json(out / RECORD))
         history = HistoricalDataset(data, plan.weeks, learning=plan.learning())
         scale = history.scale() if last is None else scale_in(last.folder / POLICY)
-        built = arms.build(plan, plan.algorithm, scale)
-        learner = arms.learner_for(plan, built, history)
-        progress = begin(out, plan, last, learner)
+        built = build(plan, plan.algorithm, scale)
+        learner = learner_for(plan, built, drawn_for(plan, built, history, 1))
+        place = Place(out, plan, built, learner)
+        # Where this fit was left; else where the last one ended; else the very beginning.
+        source, found = place, newest_checkpoint(out, plan, plan.algorithm)
+        if found is None and last is not None:
+            source = place._replace(home=last.folder, plan=last.plan)
+            found = newest_checkpoint(last.folder, last.plan, plan.algorithm)
+        progress = restore(source, plan.number, found)
+        progress = fresh_week(plan, plan.algorithm, plan.number, progress)
         tell(progress.done)
-        learned = arms.make_updates(out, plan, built, learner, history, progress, tell)
+        progress = make_updates(place, history, progress, tell)
         record = {
             "format": FORMAT,
             "data": str(data),
             "plan": asdict(plan),
             "rows": len(history),
-            **arms.written_policy(built, *learned, out / POLICY),
-            "promise": promise(plan, built, learned.progress.state, data),
+            **written_policy(built, progress, learner.metric_names, out / POLICY),
+            "promise": promise(plan, built, progress.state, data),
         }
         write_atomically(out / RECORD, (to_json(record, indent=1) + "\n").encode())
         return record
@@ -61,30 +77,13 @@ def scale_in(policy: Path) -> Scale:
     return Scale(mean, deviation, float(largest))
 
 
-def begin(out: Path, plan: FitPlan, last: LastFit | None, learner: Learner) -> arms.Progress:
-    """Where this fit was left; else where the last one ended; else the very beginning."""
-    name = plan.algorithm
-    home, of_home = out, plan
-    if last is not None and arms.newest_checkpoint(out, plan, name) is None:
-        home, of_home = last.folder, last.plan
-    found = arms.restore(home, of_home, name, plan.number, learner)
-    return arms.fresh_week(plan, name, plan.number, found)
-
-
-def promise(plan: FitPlan, built: arms.Built, state: Any, data: Path) -> dict[str, Any]:
+def promise(plan: FitPlan, built: Built, state: Any, data: Path) -> dict[str, Any]:
     """What cost critics say of days of the newest week under the new policy, against the bound,
     and what these days cost as they were logged. Empty where there are no cost critics.
     """
     if built.algorithm.cost_estimate is None:
         return {}
-    learning = Learning(plan.budget_units, FORMS[plan.form].step_cost)  # orders as they came
-    newest = HistoricalDataset(data, plan.weeks[-1:], learning=learning)
-    found = arms.estimates_and_costs(built, state, newest, at_policy=True)
-    return {
-        "days": found["days"],
-        "bound": plan.bound(),
-        "conservative": found["conservative"],
-        "estimate": found["estimate"],
-        "spread": found["spread"],
-        "logged": found["realised"],
-    }
+    newest = HistoricalDataset(data, plan.weeks[-1:], learning=plan.as_measured())
+    found = compare_critics(built, state, newest, at_policy=True)
+    kept = {name: found[name] for name in ("days", "conservative", "estimate", "spread")}
+    return {**kept, "bound": plan.bound(), "logged": found["realised"]}

@@ -18,13 +18,8 @@ from prudent.files import checksum
 from prudent.settings.checks import Count, CountOrZero, Positive, checked
 from prudent_bidding.dataset import check_first_price
 from prudent_bidding.manifest import read_manifest
-from prudent_bidding.plan import (
-    LearnerSettings,
-    check_learners,
-    learns_on_policy,
-    read_json,
-    read_settings,
-)
+from prudent_bidding.plan import LearnerSettings, check_learners, is_on_policy
+from prudent_bidding.records import read_json, read_settings
 from prudent_bidding.schema import MANIFEST, week_folder
 
 LOG = "log"  # where a run has the name of its world
@@ -71,8 +66,8 @@ def make_fit_plan(plan: FitPlan, data: Path, last: LastFit | None) -> FitPlan:
     before.
     """
     check_learners(plan, [plan.algorithm])
-    if learns_on_policy(plan.algorithm):
-        others = ", ".join(name for name in ALGORITHMS if not learns_on_policy(name))
+    if is_on_policy(plan.algorithm):
+        others = ", ".join(name for name in ALGORITHMS if not is_on_policy(name))
         raise ValueError(
             f"{plan.algorithm} learns on-policy, from what it did itself; for a log there is: "
             f"{others}"
@@ -108,7 +103,7 @@ def manifest_checksum(data: Path, week: int) -> str:
 
 
 def check_same(plan: FitPlan, last: LastFit) -> None:
-    """A state goes on under the settings that made it, or it would be nobody's."""
+    """A learner's state is continued only under the settings that made it."""
     for name in ("algorithm", *(field.name for field in fields(LearnerSettings))):
         now, then = getattr(plan, name), getattr(last.plan, name)
         if now != then:

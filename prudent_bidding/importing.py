@@ -1,6 +1,6 @@
 """`prudent bidding import`: a log as a data set, checked row by row, written whole or not at all.
 
-`log_checks.COLUMNS` are the columns of our own format; `auctionnet` reads AuctionNet's.
+`log_checks.COLUMNS` are the columns of the documented format; `auctionnet` reads AuctionNet's.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The columns of a log of our own format, and what every row of a log is checked for."""
+"""The documented columns of a log, and the checks of its rows."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path

@@ -9,17 +9,19 @@ fact; what it returns goes into tables, not to learners.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from prudent_bidding.cache import places_of
 from prudent_bidding.forms import FORMS
 from prudent_bidding.manifest import check_whole, read_advertisers, read_ledger, shards_of
 from prudent_bidding.schema import ledger_file, oracle_file
 from prudent_bidding.shards import read_oracle
 
-LEAST_SPEND = 0.01  # of the budget: who spends less has no ROI to speak of
+LEAST_SPEND = 0.01  # of the budget: below it an ROI has no meaning
 TOLERANCES = (0.05, 0.10)
 PARTS = 256  # there are no more arms than that
 LEVEL, RESAMPLES = 0.95, 999
@@ -40,50 +42,42 @@ class Days(NamedTuple):
     win: np.ndarray
     k_sum: np.ndarray
     exhausted: np.ndarray
-    expected_gmv: np.ndarray | None  # of the oracle, where there is one
     # Days of an advertiser that are judged together. Where a policy had all days, they are judged
     # in the parts that arms of another data set had: a rate over seven days has less noise than
     # one over two, and would look better for nothing.
     part: np.ndarray
+    expected_gmv: np.ndarray | None = None  # of the oracle, where there is one
 
 
-def read_days(
-    data: Path, week: int, with_oracle: bool = True, parts_of: Path | None = None
-) -> Days:
+def read_days(data: Path, week: int, parts_of: Path | None = None) -> Days:
     """All ledgers of a week; `parts_of` is a data set of the same world whose arms are parts."""
     table = read_advertisers(data, week)
-    order = np.argsort(table["adv"])
-    parts: list[dict[str, np.ndarray]] = []
     shards = shards_of(data, week)
     others = shards if parts_of is None else shards_of(parts_of, week)
+    mismatch = f"{parts_of} is no data set of the same world as {data}"
     if [shard[:2] for shard in others] != [shard[:2] for shard in shards]:
-        raise ValueError(f"{parts_of} is no data set of the same world as {data}")
+        raise ValueError(mismatch)
+    parts: list[dict[str, np.ndarray]] = []
     for shard, other in zip(shards, others, strict=True):
         ledger = read_ledger(data, week, shard)
-        place = order[np.searchsorted(table["adv"], ledger["adv"], sorter=order)]
-        parts_from = ledger if parts_of is None else read_ledger(parts_of, week, other)
-        if not np.array_equal(parts_from["adv"], ledger["adv"]):
-            raise ValueError(f"{parts_of} is no data set of the same world as {data}")
+        place = places_of(ledger["adv"], table["adv"])
+        divided = ledger if parts_of is None else read_ledger(parts_of, week, other)
+        if not np.array_equal(divided["adv"], ledger["adv"]):
+            raise ValueError(mismatch)
         found = {
             **ledger,
-            "part": parts_from["arm"],
+            "part": divided["arm"],
             "day": np.full(len(place), shard.day),
             "roi": np.exp(table["log_roi"][place].astype(np.float64)),
             "budget": table["budget"][place],
         }
-        if with_oracle:
+        if shard.oracle_ledger is not None:
             path = data / oracle_file(ledger_file(week, shard.day, shard.block))
-            if shard.oracle_ledger is None:
-                raise ValueError(f"{data}: an imported week has no oracle")
             check_whole(path, shard.oracle_ledger)
-            oracle = read_oracle(path, "oracle-ledger", ["exp_gmv"])
-            found["expected_gmv"] = oracle["exp_gmv"]
+            found["expected_gmv"] = read_oracle(path, "oracle-ledger")["exp_gmv"]
         parts.append(found)
-    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return Days(
-        **{name: joined[name] for name in Days._fields if name != "expected_gmv"},
-        expected_gmv=joined.get("expected_gmv"),
-    )
+    columns = [name for name in Days._fields if all(name in part for part in parts)]
+    return Days(**{name: np.concatenate([part[name] for part in parts]) for name in columns})
 
 
 class Sums(NamedTuple):
@@ -143,61 +137,54 @@ def units_of(days: Days, clusters: np.ndarray, by_day: bool = False) -> Units:
 
 def metrics_of(days: Days, clusters: np.ndarray, requests_per_record: int) -> dict[str, Sums]:
     """Every metric of one arm's days, as sums over advertisers."""
-    size = len(clusters)
     week, day = units_of(days, clusters), units_of(days, clusters, by_day=True)
-    cluster = np.searchsorted(clusters, days.adv)
 
-    def summed(at: np.ndarray, values: np.ndarray) -> np.ndarray:
-        return np.bincount(at, values, size)
+    def over(units: Units, above: np.ndarray, below: np.ndarray | None = None) -> Sums:
+        total = partial(np.bincount, units.cluster, minlength=len(clusters))
+        return Sums(total(above), None if below is None else total(below))
 
-    def share(units: Units, gmv: np.ndarray | None, tolerance: float = 0.0) -> Sums | None:
-        if gmv is None:
-            return None
+    def share(units: Units, gmv: np.ndarray, tolerance: float = 0.0) -> Sums:
         spends = (units.pay >= LEAST_SPEND * units.budget).astype(float)
-        over = summed(units.cluster, spends * broken(units, gmv, tolerance))
-        return Sums(over, summed(units.cluster, spends))
+        return over(units, spends * broken(units, gmv, tolerance), spends)
 
-    due = week.roi * week.pay
-    found: dict[str, Sums | None] = {
-        "pay": Sums(summed(cluster, days.pay), None),
-        "pay_per_day": Sums(summed(cluster, days.pay), summed(cluster, np.ones(len(cluster)))),
+    due, each, rows = week.roi * week.pay, np.ones(len(days.adv)), days.rows.astype(float)
+    found: dict[str, Sums] = {
+        "pay": over(day, days.pay),
+        "pay_per_day": over(day, days.pay, each),
         "vio_week": share(week, week.gmv),
         "vio_day": share(day, day.gmv),
-        "vio_exp": share(week, week.expected_gmv),
         **{f"vio_week_{t:.0%}": share(week, week.gmv, t) for t in TOLERANCES},
-        "depth": Sums(
-            summed(week.cluster, np.maximum(due - week.gmv, 0.0)), summed(week.cluster, due)
-        ),
-        "roi_ratio": Sums(summed(week.cluster, week.gmv), summed(week.cluster, due)),
+        "depth": over(week, np.maximum(due - week.gmv, 0.0), due),
+        "roi_ratio": over(week, week.gmv, due),
         # What each form of the constraint limits, over the days as they were.
         **{
-            form: Sums(
-                summed(cluster, cost.step_cost(days.pay, days.gmv, days.roi, days.budget)),
-                summed(cluster, days.pay if form == "ratio" else np.ones(len(cluster))),
+            name: over(
+                day,
+                form.step_cost(days.pay, days.gmv, days.roi, days.budget),
+                days.pay if name == "ratio" else each,
             )
-            for form, cost in FORMS.items()
+            for name, form in FORMS.items()
         },
-        "utilisation": Sums(summed(cluster, days.pay), summed(cluster, days.budget)),
-        "exhausted": Sums(
-            summed(cluster, days.exhausted.astype(float)), summed(cluster, np.ones(len(cluster)))
-        ),
-        "win_rate": Sums(
-            summed(cluster, days.win.astype(float)),
-            summed(cluster, days.rows.astype(float) * requests_per_record),
-        ),
-        "mean_k": Sums(summed(cluster, days.k_sum), summed(cluster, days.rows.astype(float))),
+        "utilisation": over(day, days.pay, days.budget),
+        "exhausted": over(day, days.exhausted, each),
+        "win_rate": over(day, days.win, rows * requests_per_record),
+        "mean_k": over(day, days.k_sum, rows),
     }
-    return {name: sums for name, sums in found.items() if sums is not None}
+    if week.expected_gmv is not None:
+        found["vio_exp"] = share(week, week.expected_gmv)
+    return found
 
 
 def quotient(over: Any, under: Any) -> Any:
-    """Undefined where nobody counts."""
+    """NaN where the denominator is 0."""
+    if under is None:
+        return over
     return np.divide(over, under, out=np.full(np.shape(over), np.nan), where=np.asarray(under) > 0)
 
 
 def value_of(sums: Sums) -> float:
-    over = float(sums.over.sum())
-    return over if sums.under is None else float(quotient(over, float(sums.under.sum())))
+    under = None if sums.under is None else float(sums.under.sum())
+    return float(quotient(float(sums.over.sum()), under))
 
 
 def replicates(
@@ -208,21 +195,19 @@ def replicates(
     at_once = max(1, WEIGHTS_AT_ONCE // max(1, size))
     found: list[dict[str, list[np.ndarray]]] = [{name: [] for name in arm} for arm in metrics]
     for start in range(0, resamples, at_once):
-        count = min(at_once, resamples - start)
-        draws = generator.integers(size, size=(count, size))
+        draws = generator.integers(size, size=(min(at_once, resamples - start), size))
         weights = np.stack([np.bincount(row, minlength=size) for row in draws]).astype(float)
         for arm, kept in zip(metrics, found, strict=True):
-            for name, sums in arm.items():
-                over = weights @ sums.over
-                under = None if sums.under is None else weights @ sums.under
-                kept[name].append(over if under is None else quotient(over, under))
+            for name, (over, under) in arm.items():
+                below = None if under is None else weights @ under
+                kept[name].append(quotient(weights @ over, below))
     return [{name: np.concatenate(parts) for name, parts in kept.items()} for kept in found]
 
 
 def interval_of(values: np.ndarray) -> tuple[float, float] | None:
     known = values[np.isfinite(values)]
     if len(known) < len(values) or len(known) < 2:
-        return None  # some draws have nobody to count: an interval would mean nothing
+        return None  # in some draws no advertiser counts: the interval has no meaning
     low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
 
@@ -232,7 +217,7 @@ def measured(
     generator: np.random.Generator,
     resamples: int = RESAMPLES,
 ) -> list[dict[str, Measured]]:
-    """Values with intervals; what nobody counts for is left out."""
+    """Values with intervals; metrics that no advertiser counts for are left out."""
     drawn = replicates(metrics, generator, resamples)
     found = []
     for arm, values in zip(metrics, drawn, strict=True):
@@ -276,12 +261,22 @@ def evaluate_week(
     seed: int = 0,
     parts_of: Path | None = None,
 ) -> dict[str, dict[str, Measured]]:
-    """Metrics of a week by arm."""
-    days = read_days(data, week, parts_of=parts_of)
+    """Metrics of a week by arm. Of several arms the last is the one that pay is compared with."""
+    days = read_days(data, week, parts_of)
     clusters = clusters_of(days)
     sums = [metrics_of(of_arm(days, a), clusters, requests_per_record) for a in range(len(arms))]
-    generator = np.random.default_rng(np.random.SeedSequence((seed, week, 0xB007)))
-    return dict(zip(arms, measured(sums, generator), strict=True))
+    found = dict(zip(arms, measured(sums, generator_for(seed, week, 0xB007)), strict=True))
+    if len(arms) > 1:
+        generator = generator_for(seed, week, 0xDE17A)
+        changes = relative_difference(sums, "pay_per_day", len(arms) - 1, generator)
+        for name, change in zip(arms, changes, strict=True):
+            if change is not None:
+                found[name]["pay_change"] = change
+    return found
+
+
+def generator_for(*purpose: int) -> np.random.Generator:
+    return np.random.default_rng(np.random.SeedSequence(purpose))
 
 
 def to_json(metrics: Mapping[str, Measured]) -> dict[str, Any]:

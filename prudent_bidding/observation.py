@@ -74,7 +74,7 @@ def observe(advertiser: Advertiser, moment: Moment, account: Account) -> np.ndar
 
 def standing(advertiser: Advertiser, account: Account) -> np.ndarray:
     """[6, N]: spend, ROI over target and deficit of the day, deficit and spend of the week, and the
-    track record, without which nobody could tell why a controller bid as it did.
+    track record, which explains why a controller bid as it did.
     """
     roi, budget = np.exp(advertiser.log_roi.astype(np.float64)), advertiser.budget
     due = roi * account.day_pay  # the GMV that would just meet the target

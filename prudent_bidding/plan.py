@@ -11,17 +11,18 @@ results/week-W.json                metrics of every arm and reference, written l
 tables.md  table-paper.csv  table-full.csv  frontier.png  index.html
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from tyro.conf import Fixed, Suppress
 
 from prudent.algorithms import ALGORITHMS
-from prudent.files import canonical_json, checksum, remove_leftovers, to_json, write_atomically
-from prudent.runs.lock import LOCK
+from prudent.files import (
+    canonical_json,
+    checksum,
+)
 from prudent.settings.checks import (
     Count,
     NotNegative,
@@ -35,6 +36,7 @@ from prudent.settings.schedules import OnPolicySchedule
 from prudent_bidding.dataset import GMVLabel, Learning, half_life_of
 from prudent_bidding.forms import FORMS, FormName
 from prudent_bidding.policies import GREEDY, RULES, checked_number
+from prudent_bidding.records import read_settings
 from prudent_bidding.world import preset as world_preset
 from prudent_bidding.world import world_hash
 
@@ -53,17 +55,16 @@ CUP_SETTINGS: dict[str, Any] = {"multiplier_learning_rate": 1.0, "hidden": (64, 
 
 @dataclass(frozen=True)
 class LearnerSettings:
-    """How algorithms learn from logged rows, whoever wrote the log. The commands' options are
-    derived from these fields.
-    """
+    """How algorithms learn from logged rows; the commands' options are derived from it."""
 
     preset: str = "small"
     """World and sizes: smoke (about two minutes), small, stationary, hard, paper-data, paper."""
     seed: Seed = 0
-    """Of the learners."""
+    """Seed of the learners."""
     updates: Count = 20_000
-    """Of each off-policy algorithm (in a run: a week)."""
+    """Updates of an off-policy algorithm (in a run: each week)."""
     batch_size: Count = 64
+    """Rows of one update."""
     hidden: tuple[Count, ...] = (256, 256)
     discount: Share = 0.999
     multiplier_learning_rate: Positive = 3e-3
@@ -73,11 +74,11 @@ class LearnerSettings:
     # One action moves a day's pay by less than a hundredth of what the day is worth.
     initial_temperature: Positive = 0.01
     strategy: str = "uniform"
-    """Rows that are drawn: uniform, recent(HALF_LIFE), advertiser_balanced, stratified."""
+    """How rows are drawn: uniform, recent(HALF_LIFE), advertiser_balanced, stratified."""
     form: FormName = "deficit"
-    """Of the constraint; `ratio` is for cal and ucb."""
+    """Form of the constraint; `ratio` is for cal and ucb."""
     gmv: GMVLabel = "calibrated"
-    """In the costs learned from: what orders brought, or what was predicted for the wins, times
+    """GMV in the costs learned from: what orders brought, or what was predicted for the wins, times
     what the advertiser's orders from then to the week's end made of it. The second holds for
     simulated first-price markets only. Metrics are always of the first."""
     constraint_at: Literal["batch", "accumulated"] = "batch"
@@ -87,9 +88,9 @@ class LearnerSettings:
     """One multiplier, one for each category, or one for each advertiser, which then answers to its
     measured deficit once a week (cal and ucb)."""
     advertiser_rate: Positive = 0.3
-    """Of an advertiser's multiplier, per tenth of a day's budget that was missing."""
-    budget_units: Positive = 10.0
-    """In which rewards and costs are counted: so many are a day's budget."""
+    """Rate of an advertiser's multiplier, per tenth of a day's budget that was missing."""
+    # Rewards and costs are counted in units of which a day's budget has so many.
+    budget_units: Annotated[Positive, Fixed, Suppress] = 10.0
     conservatism: NotNegative | None = None
     convexity: NotNegative | None = None
     # Settings of CUP_SETTINGS that were given for all, and so hold for CUP too.
@@ -103,6 +104,10 @@ class LearnerSettings:
     def learning(self) -> Learning:
         """How rows become rewards and costs."""
         return Learning(self.budget_units, FORMS[self.form].step_cost, self.gmv)
+
+    def as_measured(self) -> Learning:
+        """The same with orders as they came."""
+        return replace(self.learning(), gmv="realised")
 
     def special(self) -> dict[str, bool]:
         """The options that only `bidding-cal` has, and whether they are used."""
@@ -170,12 +175,14 @@ class Plan(LearnerSettings):
     """All that decides what a semi-batch run computes."""
 
     algorithms: tuple[str, ...] = PAPER_COLUMNS
+    """Each has an arm beside the incumbent's."""
     references: tuple[str, ...] = REFERENCES
     """Policies in worlds of their own: constant:K, feedback:AIM, dual:RATE, informed:AIM,
     behaviour-cloning."""
     weeks: Count = 4
     """Deployments after the incumbent's week."""
     world_seed: Seed = 0
+    """Seed of the world."""
     history: Literal["shared", "own"] = "shared"
     """Learn from all arms' weeks, or from one's own (and the incumbent's first)."""
     assignment: Literal["switchback", "weekly"] = "switchback"
@@ -197,26 +204,6 @@ class Plan(LearnerSettings):
         plan = read_settings(path, Plan)
         check_plan(plan)
         return plan
-
-
-Settings = TypeVar("Settings", bound=LearnerSettings)
-
-
-def read_settings(path: Path, kind: type[Settings]) -> Settings:
-    try:
-        return checked(kind(**json.loads(path.read_bytes())))
-    except (OSError, ValueError, TypeError) as error:
-        raise ValueError(f"{path} is not a plan this version reads ({error})") from None
-
-
-def read_json(path: Path) -> Mapping[str, Any]:
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read ({error}); restore it or begin anew") from None
-    if not isinstance(found, dict):
-        raise ValueError(f"{path} holds no JSON object; restore it or begin anew")
-    return found
 
 
 # What the presets of a world mean for learners, where nothing else is said.
@@ -262,8 +249,8 @@ def check_learners(settings: LearnerSettings, algorithms: Sequence[str]) -> None
         raise ValueError("--constraint-at accumulated adds to a sum; --form ratio has none")
 
 
-def learns_on_policy(name: str) -> bool:
-    return ALGORITHMS[name].schedule is OnPolicySchedule
+def is_on_policy(name: str) -> bool:
+    return name == CLONING or ALGORITHMS[name].schedule is OnPolicySchedule
 
 
 def check_plan(plan: Plan) -> None:
@@ -276,7 +263,7 @@ def check_plan(plan: Plan) -> None:
             raise ValueError(f"{what} {twice} is named twice; each has one arm")
     if not plan.algorithms:
         raise ValueError("at least one algorithm is needed (--algorithms cal)")
-    on_policy = [name for name in plan.algorithms if learns_on_policy(name)]
+    on_policy = [name for name in plan.algorithms if is_on_policy(name)]
     if set(on_policy) - {"cup"}:
         raise ValueError(
             f"{on_policy[0]} learns on-policy; of those only cup is set up for logged days"
@@ -300,20 +287,6 @@ def reference_name(name: str) -> str:
     return f"{rule}:{checked_number(name, rule, number):.15g}"
 
 
-def write_plan(path: Path, plan: LearnerSettings, advice: str = "") -> None:
-    """Into a new folder, or one that has this very plan."""
-    folder = path.parent
-    if path.exists():
-        if read_settings(path, type(plan)) != plan:
-            raise ValueError(f"{folder} holds a run of another plan; {advice}")
-        return
-    remove_leftovers(folder)
-    others = sorted(p.name for p in folder.iterdir() if p.name != LOCK)
-    if others:
-        raise ValueError(f"{folder} is not empty ({others[0]}); choose another folder with --out")
-    write_atomically(path, (to_json(asdict(plan), indent=2) + "\n").encode())
-
-
 def arm_folder(folder: Path, name: str) -> Path:
     return folder / "arms" / name
 
@@ -323,7 +296,7 @@ def policy_file(folder: Path, name: str, week: int) -> Path:
 
 
 def deployed_policy(folder: Path, plan: Plan, name: str, week: int) -> str:
-    """As the simulator is told of it."""
+    """The policy's description for the simulator."""
     return str(policy_file(folder, name, week)) + (GREEDY if plan.deployed == "greedy" else "")
 
 

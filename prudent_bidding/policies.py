@@ -16,63 +16,62 @@ ROWS_AT_ONCE = 1024  # through a network: its layers then stay in the cache
 LOG_STD_MIN, LOG_STD_MAX = -20.0, 2.0  # as in `pieces.policies`, which imports JAX
 
 
-class Constant(NamedTuple):
+class Rule(NamedTuple):
+    needs: frozenset[str]
+    act: Callable[[View, np.random.Generator], np.ndarray]
+
+
+def constant(k: float) -> Rule:
     """The same k for all."""
-
-    k: float
-    needs: frozenset[str] = frozenset()
-
-    def act(self, view: View, generator: np.random.Generator) -> np.ndarray:
-        return np.full(view.size, self.k, np.float32)
+    return Rule(frozenset(), lambda view, generator: np.full(view.size, k, np.float32))
 
 
-class Incumbent(NamedTuple):
+def incumbent() -> Rule:
     """The rule whose log the first learner gets: careful feedback, and noise to learn from."""
 
-    needs: frozenset[str] = frozenset({"track_record"})
-
-    def act(self, view: View, generator: np.random.Generator) -> np.ndarray:
-        assert view.track_record is not None
+    def act(view: View, generator: np.random.Generator) -> np.ndarray:
         noise = generator.standard_normal(view.size, dtype=np.float32)
         level = np.clip(view.track_record, *INCUMBENT_BOUNDS)
         return INCUMBENT_LEVEL * level + INCUMBENT_NOISE * noise
 
+    return Rule(frozenset({"track_record"}), act)
 
-class Feedback(NamedTuple):
+
+def feedback(aim: float) -> Rule:
     """Bids for `aim` of what earlier days' realised GMV would allow."""
 
-    aim: float
-    needs: frozenset[str] = frozenset({"track_record"})
+    def act(view: View, generator: np.random.Generator) -> np.ndarray:
+        return np.float32(aim) * np.clip(view.track_record, *FEEDBACK_BOUNDS)
 
-    def act(self, view: View, generator: np.random.Generator) -> np.ndarray:
-        assert view.track_record is not None
-        return np.float32(self.aim) * np.clip(view.track_record, *FEEDBACK_BOUNDS)
+    return Rule(frozenset({"track_record"}), act)
 
 
-class Dual(NamedTuple):
+def dual(rate: float) -> Rule:
     """Online dual descent on the return-on-spend constraint.
 
     With multiplicative steps the multiplier is exp(rate * deficit so far), and
     the best answer to it a bid proportional to 1 + 1 / multiplier.
     """
 
-    rate: float
-    needs: frozenset[str] = frozenset({"week_deficit"})
+    def act(view: View, generator: np.random.Generator) -> np.ndarray:
+        return 0.5 + 0.5 * np.exp(np.clip(-rate * view.week_deficit, -20.0, 20.0))
 
-    def act(self, view: View, generator: np.random.Generator) -> np.ndarray:
-        assert view.week_deficit is not None
-        return 0.5 + 0.5 * np.exp(np.clip(-self.rate * view.week_deficit, -20.0, 20.0))
+    return Rule(frozenset({"week_deficit"}), act)
 
 
-class Informed(NamedTuple):
+def informed(aim: float) -> Rule:
     """Knows the lasting error of the predictions: an upper reference, no method."""
+    return Rule(frozenset({"bias"}), lambda view, _: np.float32(aim) * np.exp(view.bias))
 
-    aim: float
-    needs: frozenset[str] = frozenset({"bias"})
 
-    def act(self, view: View, generator: np.random.Generator) -> np.ndarray:
-        assert view.bias is not None
-        return np.float32(self.aim) * np.exp(view.bias)
+# With the least and the largest number that each takes.
+RULES: dict[str, tuple[Callable[[float], Rule], float, float]] = {
+    "constant": (constant, K_LOW, K_HIGH),
+    "feedback": (feedback, 0.0, 2.0),
+    "dual": (dual, 0.0, 1000.0),
+    "informed": (informed, 0.0, 2.0),
+}
+GREEDY = "@greedy"
 
 
 class Network(NamedTuple):
@@ -84,7 +83,6 @@ class Network(NamedTuple):
     needs: frozenset[str] = frozenset({"observations"})
 
     def act(self, view: View, generator: np.random.Generator) -> np.ndarray:
-        assert view.observations is not None
         noise = generator.standard_normal((view.size, 1), dtype=np.float32)
         parts = []
         for start in range(0, view.size, ROWS_AT_ONCE):
@@ -133,28 +131,13 @@ def explores(policy: ExportedPolicy) -> str:
     return "diagonal" if about.get("algorithm") == "cvpo" else "squashed"
 
 
-RULES: dict[str, Callable[[float], Policy]] = {
-    "constant": Constant,
-    "feedback": Feedback,
-    "dual": Dual,
-    "informed": Informed,
-}
-RANGES = {
-    "constant": (K_LOW, K_HIGH),
-    "feedback": (0.0, 2.0),
-    "dual": (0.0, 1000.0),
-    "informed": (0.0, 2.0),
-}
-GREEDY = "@greedy"
-
-
 def make_policy(description: str) -> Policy:
     """The policy that a command line or a manifest describes."""
     if description == "incumbent":
-        return Incumbent()
+        return incumbent()
     rule, colon, number = description.partition(":")
     if colon and rule in RULES:
-        return RULES[rule](checked_number(description, rule, number))
+        return RULES[rule][0](checked_number(description, rule, number))
     path = Path(description.removesuffix(GREEDY))
     if not path.is_file():
         raise ValueError(
@@ -176,7 +159,7 @@ def make_policy(description: str) -> Policy:
 
 
 def checked_number(description: str, rule: str, number: str) -> float:
-    low, high = RANGES[rule]
+    _, low, high = RULES[rule]
     try:
         value = float(number)
     except ValueError:

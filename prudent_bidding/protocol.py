@@ -7,16 +7,13 @@ written once. Learners run in processes of their own; this one imports no JAX.
 """
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import perf_counter
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from prudent.algorithms import ALGORITHMS
 from prudent.backend import ONE_THREAD
@@ -34,15 +31,15 @@ from prudent_bidding.plan import (
     calibration_file,
     deployed_policy,
     policy_file,
-    read_json,
     record_file,
     reference_folder,
     results_file,
-    write_plan,
 )
+from prudent_bidding.records import read_json, write_plan
 from prudent_bidding.schema import MANIFEST, carried_file, week_folder
-from prudent_bidding.simulate import make_order, simulate_week
+from prudent_bidding.simulate import Engine, make_order, simulate_week
 from prudent_bidding.tables import write_report
+from prudent_bidding.world import World
 from prudent_bidding.world import preset as world_preset
 
 Say = Callable[[str], None]
@@ -52,15 +49,22 @@ class LearnerFailed(RuntimeError):
     """A learner's process ended with an error, which is told in one line."""
 
 
-class Site:
+class Site(NamedTuple):
     """Where and how a plan is carried out."""
 
-    def __init__(
-        self, folder: Path, plan: Plan, processes: int, engine: EngineName, say: Say
-    ) -> None:
-        self.folder, self.plan, self.processes, self.say = folder, plan, processes, say
-        self.engine = make_engine(engine, processes)
-        self.world = world_preset(plan.preset)
+    folder: Path
+    plan: Plan
+    processes: int
+    engine: Engine
+    say: Say
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def world(self) -> World:
+        return world_preset(self.plan.preset)
 
 
 def run_protocol(
@@ -75,9 +79,11 @@ def run_protocol(
         write_plan(folder / PLAN, plan, f"{advice}with --out")
         for name in ("arms", "references", "results"):
             make_folder(folder / name)
-        site = Site(folder, plan, processes, engine, say)
-        deploy(site, site.folder / "data", 0, [INCUMBENT])
-        evaluate_incumbent(site)
+        site = Site(folder, plan, processes, make_engine(engine, processes), say)
+        deploy(site, site.data, 0, [INCUMBENT])
+        if not results_file(folder, 0).exists():
+            found = measure(site, site.data, 0, [INCUMBENT])
+            write_json(results_file(folder, 0), {"week": 0, "arms": found})
         for week in range(1, plan.weeks + 1):
             if not results_file(folder, week).exists():
                 run_week(site, week)
@@ -87,35 +93,38 @@ def run_protocol(
         write_report(folder, plan)
 
 
+def write_json(path: Path, content: Any) -> None:
+    write_atomically(path, (to_json(content, indent=1) + "\n").encode())
+
+
 def check_sampled(plan: Plan) -> None:
     """That what is to be sampled can be; ours all can, others are asked, which imports JAX."""
     for name in plan.algorithms:
         if plan.deployed == "sampled" and ALGORITHMS.source(name) != OURS:
-            from prudent_bidding.arms import check_explores
+            from prudent_bidding.learners import check_explores
 
             check_explores(plan, name)
 
 
 def run_week(site: Site, week: int) -> None:
     plan, folder = site.plan, site.folder
-    build_cache(folder / "data", week - 1, folder / "cache")  # once, not in every learner
+    build_cache(site.data, week - 1, folder / "cache")  # once, not in every learner
     learn(site, plan.algorithms, week)
     if CLONING in plan.references:
         learn(site, [CLONING], 1)  # it is fitted once, to the incumbent
     policies = [deployed_policy(folder, plan, name, week) for name in plan.algorithms]
-    seconds = deploy(site, folder / "data", week, [*policies, INCUMBENT])
-    found = evaluate_arms(site, week)
-    references = {name: evaluate_reference(site, name, week) for name in plan.references}
+    seconds = deploy(site, site.data, week, [*policies, INCUMBENT])
+    found = measure(site, site.data, week, plan.arms)
     content = {
         "week": week,
         "arms": found,
-        "references": references,
+        "references": {name: evaluate_reference(site, name, week) for name in plan.references},
         "training": {a: read_json(record_file(folder, a, week)) for a in plan.algorithms},
-        "rows": read_json(folder / "data" / week_folder(week) / MANIFEST)["rows"],
+        "rows": read_json(site.data / week_folder(week) / MANIFEST)["rows"],
     }
     if seconds is not None:
         content["simulation_seconds"] = seconds
-    write_atomically(results_file(folder, week), (to_json(content, indent=1) + "\n").encode())
+    write_json(results_file(folder, week), content)
     site.say(described(week, found))
 
 
@@ -131,40 +140,13 @@ def deploy(site: Site, data: Path, week: int, policies: Sequence[str]) -> float 
     return perf_counter() - began
 
 
-def evaluate_incumbent(site: Site) -> None:
-    path = results_file(site.folder, 0)
-    if path.exists():
-        return
-    found = measure(site, site.folder / "data", 0, [INCUMBENT])
-    write_atomically(path, (to_json({"week": 0, "arms": found}, indent=1) + "\n").encode())
-
-
 def measure(
     site: Site, data: Path, week: int, arms: Sequence[str], parts_of: Path | None = None
 ) -> dict[str, Any]:
+    """Of every arm, and its pay against the incumbent's, which is the last."""
     requests = site.world.requests_per_record
     found = metrics.evaluate_week(data, week, arms, requests, site.plan.world_seed, parts_of)
     return {name: metrics.to_json(values) for name, values in found.items()}
-
-
-def evaluate_arms(site: Site, week: int) -> dict[str, Any]:
-    """Every arm, and its pay against the incumbent's in the same week, paired by advertiser."""
-    plan, data = site.plan, site.folder / "data"
-    found = measure(site, data, week, plan.arms)
-    days = metrics.read_days(data, week)
-    clusters = metrics.clusters_of(days)
-    requests = site.world.requests_per_record
-    sums = [
-        metrics.metrics_of(metrics.of_arm(days, arm), clusters, requests)
-        for arm in range(len(plan.arms))
-    ]
-    generator = np.random.default_rng(np.random.SeedSequence((plan.world_seed, week, 0xDE17A)))
-    reference = plan.arms.index(INCUMBENT)
-    differences = metrics.relative_difference(sums, "pay_per_day", reference, generator)
-    for name, difference in zip(plan.arms, differences, strict=True):
-        if difference is not None:
-            found[name] |= metrics.to_json({"pay_change": difference})
-    return found
 
 
 def evaluate_reference(site: Site, name: str, week: int) -> dict[str, Any]:
@@ -172,11 +154,10 @@ def evaluate_reference(site: Site, name: str, week: int) -> dict[str, Any]:
     data = reference_folder(site.folder, name)
     path = data / f"metrics-{week}.json"
     if not path.exists():
-        begin_reference(site.folder / "data", data, site.world.market == "meanfield")
+        begin_reference(site.data, data, site.world.market == "meanfield")
         policy = str(policy_file(site.folder, CLONING, 1)) if name == CLONING else name
         deploy(site, data, week, [policy])
-        found = measure(site, data, week, [name], parts_of=site.folder / "data")[name]
-        write_atomically(path, (to_json(found, indent=1) + "\n").encode())
+        write_json(path, measure(site, data, week, [name], parts_of=site.data)[name])
         for rows in (data / week_folder(week)).glob("day-*/block-*.parquet"):
             rows.unlink()  # only ledgers are asked for again
     return dict(read_json(path))
@@ -184,17 +165,14 @@ def evaluate_reference(site: Site, name: str, week: int) -> dict[str, Any]:
 
 def begin_reference(incumbent: Path, data: Path, with_ledgers: bool) -> None:
     """Controllers know what the incumbent's week showed, and prices what was bid in it."""
-    for path in [carried_file(0)] + (
-        [p.relative_to(incumbent) for p in incumbent.glob("week-0/day-*/ledger-*.parquet")]
-        if with_ledgers
-        else []
-    ):
-        target = data / path
+    paths = [incumbent / carried_file(0)]
+    if with_ledgers:
+        paths += incumbent.glob("week-0/day-*/ledger-*.parquet")
+    for path in paths:
+        target = data / path.relative_to(incumbent)
         if not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
-            temporary = target.with_suffix(".copying")
-            shutil.copyfile(incumbent / path, temporary)
-            os.replace(temporary, target)
+            write_atomically(target, path.read_bytes())
 
 
 def learn(site: Site, names: Sequence[str], week: int, calibrating: bool = False) -> None:

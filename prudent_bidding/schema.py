@@ -19,7 +19,7 @@ is moved to. No module of a learner reads those.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -147,13 +147,13 @@ class View(NamedTuple):
     """
 
     size: int
-    observations: np.ndarray | None = None  # f32[N, OBSERVATION_SIZE]
+    observations: Any = None  # f32[N, OBSERVATION_SIZE]
     # GMV over predicted GMV of all wins of earlier days, drawn towards 1 while there are few.
-    track_record: np.ndarray | None = None  # f32[N]
+    track_record: Any = None  # f32[N]
     # (target * pay - GMV) / (target * daily budget), of this week's days so far and today.
-    week_deficit: np.ndarray | None = None  # f32[N]
+    week_deficit: Any = None  # f32[N]
     # Of the oracle: the lasting part of log(true / predicted). For upper references only.
-    bias: np.ndarray | None = None  # f32[N]
+    bias: Any = None  # f32[N]
 
 
 class Policy(Protocol):

@@ -107,7 +107,7 @@ def _read(
     path: Path, kind: str, found: str, columns: Sequence[str] | None
 ) -> dict[str, np.ndarray]:
     if found != kind:
-        raise ValueError(f"{path} holds {found or 'a table of somebody else'}, not {kind}")
+        raise ValueError(f"{path} holds {found or 'a table of another kind'}, not {kind}")
     unknown = sorted(set(columns or ()) - set(KINDS[kind]))
     if unknown:
         raise ValueError(f"{path}: no columns named {', '.join(unknown)} in files of {kind}")

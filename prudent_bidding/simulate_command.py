@@ -13,7 +13,8 @@ from prudent_bidding.assignment import Assignment
 from prudent_bidding.engines import EngineName, make_engine
 from prudent_bidding.progress_bar import bar
 from prudent_bidding.schema import DAYS
-from prudent_bidding.simulate import Finished, make_order, simulate_week
+from prudent_bidding.simulate import make_order, simulate_week
+from prudent_bidding.tasks import Finished
 from prudent_bidding.world import preset, world_hash
 
 

@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 from prudent.files import write_atomically
 from prudent.report.tables import markdown
 from prudent_bidding.forms import FORMS, FormName
-from prudent_bidding.plan import INCUMBENT, Plan, calibration_file, read_json, results_file
+from prudent_bidding.plan import INCUMBENT, Plan, calibration_file, results_file
+from prudent_bidding.records import read_json
 from prudent_bidding.schema import DAYS
 from prudent_bidding.world import preset as world_preset
 

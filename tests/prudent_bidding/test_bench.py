@@ -71,7 +71,7 @@ def test_whole_weeks_stand_beside_their_limit_and_their_goals(measured):
 def test_numbers_are_printed_beside_their_goals(measured, capsys):
     bench.show(measured)
     text = capsys.readouterr().out
-    for goal in ("130", "210", "22", "200,000", "1000", "900", "5", "9"):
+    for goal in ("130", "210", "22", "200,000", "1,000", "900", "5", "9"):
         assert f"(goal {goal})" in text
 
 

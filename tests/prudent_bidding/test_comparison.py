@@ -8,14 +8,8 @@ import pytest
 
 from prudent.files import CannotWrite
 from prudent_bidding import comparison
-from prudent_bidding.plan import (
-    INCUMBENT,
-    PLAN,
-    calibration_file,
-    make_plan,
-    results_file,
-    write_plan,
-)
+from prudent_bidding.plan import INCUMBENT, PLAN, calibration_file, make_plan, results_file
+from prudent_bidding.records import write_plan
 
 ROOT = Path(__file__).parents[2]
 # Pay over the incumbent's and violations of each algorithm in week 1, by world.

@@ -15,7 +15,8 @@ from prudent.tasks.adapter import AdaptedEnv, describe_spaces, open_environment,
 from prudent_bidding.environment import ID, Days, OCPMEnv, OCPMVectorEnv
 from prudent_bidding.policies import make_policy, sampled
 from prudent_bidding.schema import OBSERVATION, OBSERVATION_SIZE, View
-from prudent_bidding.simulate import Task, make_order, run_task
+from prudent_bidding.simulate import make_order
+from prudent_bidding.tasks import Task, run_task
 from prudent_bidding.world import PRESETS, stream
 
 

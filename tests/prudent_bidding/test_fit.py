@@ -5,7 +5,6 @@ import shutil
 from dataclasses import replace
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,11 +14,12 @@ from safetensors.numpy import load_file
 from prudent.files import checksum
 from prudent.policies.exported import load_exported
 from prudent.runs.lock import FolderInUse, only_writer
-from prudent_bidding import arms, command, fit, world
+from prudent_bidding import command, fit, learners, updates, world
 from prudent_bidding.dataset import HistoricalDataset
 from prudent_bidding.engines import make_engine
-from prudent_bidding.fit_plan import POLICY, RECORD, FitPlan
+from prudent_bidding.fit_plan import FIT_PLAN, POLICY, RECORD, FitPlan
 from prudent_bidding.importing import import_logs
+from prudent_bidding.records import read_settings
 from prudent_bidding.simulate import make_order, simulate_week
 
 TINY = replace(world.preset("smoke"), advertisers=42, block_size=21, volume=12.0, most_volume=40)
@@ -85,12 +85,12 @@ def test_the_record_says_what_was_learned_from_what(simulated, first):
 
 
 def state_of(out):
-    plan = FitPlan.read(out)
+    plan = read_settings(out / FIT_PLAN, FitPlan)
     scale = fit.scale_in(out / POLICY)
-    built = arms.build(plan, plan.algorithm, scale)
+    built = learners.build(plan, plan.algorithm, scale)
     template = jax.eval_shape(built.algorithm.init, jax.random.key(0))
-    found = arms.newest_checkpoint(out, plan, plan.algorithm)
-    return built, jax.tree.map(jnp.asarray, arms.fill(template, found.arrays, "state/"))
+    found = updates.newest_checkpoint(out, plan, plan.algorithm)
+    return built, updates.state_in(found, template)
 
 
 def test_the_exported_policy_acts_as_the_learner_does(simulated, first):
@@ -163,17 +163,17 @@ def test_stopped_amid_updates_the_same_command_comes_to_the_same_policy(
     simulated, first, tmp_path, monkeypatch, calls
 ):
     """Before the first checkpoint, and after it."""
-    monkeypatch.setattr(arms, "CHECKPOINT_SECONDS", 0.0)
-    original, sizes = arms.drawn_for, []
+    monkeypatch.setattr(updates, "CHECKPOINT_SECONDS", 0.0)
+    original, sizes = updates.drawn_for, []
 
-    def stops(plan, built, history, updates, progress=None):
+    def stops(plan, built, history, count, progress=None):
         if progress is not None:
             if len(sizes) == calls:
                 raise KeyboardInterrupt
-            sizes.append(updates)
-        return original(plan, built, history, updates, progress)
+            sizes.append(count)
+        return original(plan, built, history, count, progress)
 
-    monkeypatch.setattr(arms, "drawn_for", stops)
+    monkeypatch.setattr(updates, "drawn_for", stops)
     words = ("--weeks", "0", "--quiet")
     with pytest.raises(SystemExit, match="The same command goes on"):
         carry_out(simulated, tmp_path / "fit", *words)
@@ -186,14 +186,14 @@ def test_stopped_amid_updates_the_same_command_comes_to_the_same_policy(
 
 def test_the_next_fit_goes_on_from_the_last(simulated, first, tmp_path, monkeypatch):
     """From its very learner and on its scale, not on that of the week it now learns from."""
-    original, begun = arms.make_updates, []
+    original, begun = fit.make_updates, []
 
     def spied(*arguments):
-        progress = arguments[5]
+        progress = arguments[2]
         begun.append((progress.done, progress.updates, jax.tree.map(np.array, progress.state)))
         return original(*arguments)
 
-    monkeypatch.setattr(arms, "make_updates", spied)
+    monkeypatch.setattr(fit, "make_updates", spied)
     out = tmp_path / "second"
     record = carry_out(simulated, out, "--weeks", "1", "--init-from", str(first), "--quiet")
     assert (record["updates"], record["plan"]["number"]) == (132, 2)
@@ -216,7 +216,7 @@ def test_a_next_fit_that_was_stopped_goes_on_too(simulated, first, tmp_path, mon
     words = ("--weeks", "1", "--init-from", str(first), "--quiet")
     carry_out(simulated, tmp_path / "whole", *words)
     with monkeypatch.context() as patched:
-        patched.setattr(arms, "export_policy", interrupt)
+        patched.setattr(learners, "export_policy", interrupt)
         with pytest.raises(SystemExit):
             carry_out(simulated, tmp_path / "fit", *words)
     carry_out(simulated, tmp_path / "fit", *words)
@@ -264,7 +264,7 @@ def test_a_fit_goes_on_only_from_a_whole_finished_one(simulated, first, tmp_path
     [
         ("cup", [], "cup learns on-policy, .* for a log there is: cal, "),
         ("dqn", [], "no algorithm 'dqn'; there is"),
-        ("sac-lag", ["--form", "ratio"], "--form ratio is for cal and ucb"),
+        ("sac-lag", ["--form", "ratio"], "--form ratio is for cal, ucb, .*; sac-lag"),
         ("cal", ["--weeks", "0", "0"], "--weeks 0 0: each is given once"),
         ("cal", ["--weeks", "5"], "week-5 is not finished"),
         ("cal", ["--strategy", "sometimes"], "no strategy 'sometimes'"),

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from prudent_bidding import calibration, kernel, market
+from prudent_bidding import kernel
 from prudent_bidding.day import (
     Plan,
     draw_day,
@@ -15,19 +15,8 @@ from prudent_bidding.day import (
     simulate_day,
 )
 from prudent_bidding.forms import FORMS
-from prudent_bidding.observation import Account, Advertiser, Moment, observe
 from prudent_bidding.policies import make_policy
 from prudent_bidding.population import make_week, usual_spend
-from prudent_bidding.schema import (
-    BUDGET_SPENT,
-    DAY_ENDED,
-    GOES_ON,
-    LEDGER,
-    OBSERVATION,
-    ROWS,
-    USER,
-    View,
-)
 from prudent_bidding.traffic import day_volume
 from prudent_bidding.world import PRESETS, stream
 
@@ -88,27 +77,6 @@ def test_wins_are_binomial_with_the_log_logistic_win_curve():
 def test_the_first_price_is_the_bid():
     outcome = settled(SMOKE, 1.2)
     assert np.allclose(outcome.pay, outcome.win * 1.2 * np.exp(-3.0), rtol=1e-5)
-
-
-def test_the_second_price_is_the_mean_of_prices_below_the_bid():
-    """Against the integral of p dF over F(bid)."""
-    world = replace(SMOKE, price="second")
-    outcome = settled(world, 1.0)
-    paid = outcome.pay.sum() / outcome.win.sum()
-    level = (np.arange(200_000) + 0.5) / 200_000 * 0.5  # F(bid) is a half here
-    price = np.exp(-3.0) * (level / (1 - level)) ** (1 / world.steepness)
-    assert paid == pytest.approx(price.mean(), rel=0.005)
-    single = settled(replace(world, requests_per_record=1), 1.0)
-    assert single.pay.sum() / single.win.sum() == pytest.approx(price.mean(), rel=0.02)
-    assert np.all(single.pay <= np.float32(np.exp(-3.0)) * 1.00001)
-
-
-def test_bids_below_the_reserve_win_nothing_and_prices_reach_it():
-    world = replace(SMOKE, reserve=0.04)
-    assert not settled(world, 0.5).win.any()  # a bid of 0.025
-    outcome = settled(replace(world, price="second"), 1.0)
-    won = outcome.win > 0
-    assert np.all(outcome.pay[won] / outcome.win[won] >= 0.04 * 0.9999)
 
 
 def test_conversions_are_poisson_and_their_value_gamma():
@@ -191,35 +159,6 @@ def test_prices_follow_the_true_value():
     assert np.allclose(shifted.log_p0 - drawn.log_p0, 0.3, atol=1e-5)
 
 
-def test_explicit_rivals_sort_by_bid_and_pay_the_next():
-    world = replace(SMOKE, market="explicit", price="second", rivals=3, slots=2, reserve=0.01)
-    bids = np.log(np.array([0.5, 0.3, 0.2, 0.005]))
-    category = np.array([1, 1, 1, 2])
-    cleared = market.clear(world, bids, np.zeros(4), category, stream(2, 3))
-    assert cleared.win_probability == pytest.approx([1.0, 0.8, 0.0, 0.0])
-    assert cleared.price[:2] == pytest.approx([0.3, 0.2])
-    first = market.clear(replace(world, price="first"), bids, np.zeros(4), category, stream(2, 3))
-    assert first.price == pytest.approx([0.5, 0.3, 0.2, 0.005])
-
-
-def test_groups_are_of_one_category_and_of_bounded_size():
-    category = stream(2, 4).integers(0, 5, 1003)
-    group = market.random_groups(category, 8, stream(2, 5))
-    for number in np.unique(group):
-        members = category[group == number]
-        assert len(members) <= 8
-        assert len(set(members)) == 1
-    assert len(np.unique(group)) <= 1003 // 8 + 5
-
-
-def test_an_explicit_market_sells_each_slot_once():
-    """200 advertisers in 25 groups of eight: three slots each, shown 1, 0.8 and 0.6 of the time."""
-    one_kind = {"categories": 1, "volume_sd": 0.0, "log_budget_mean": 20.0, "volume": 20.0}
-    _, done = day_of(replace(SMOKE, market="explicit", reserve=0.0, **one_kind), "constant:1.0")
-    share = done.ledger["win"].sum() / done.ledger["rows"].sum() / 128
-    assert share == pytest.approx(2.4 / 8, abs=0.002)
-
-
 def sums(world, k, seed=0):
     week, done = day_of(world, f"constant:{k}", seed=seed)
     roi = np.exp(week.advertisers.log_roi)
@@ -274,15 +213,6 @@ def test_the_printed_formula_has_the_wrong_sign():
     assert -gmv / pay + 6.0 == 1.0
 
 
-def test_budgets_are_spent_and_never_exceeded():
-    week, done = day_of(replace(SMOKE, log_budget_mean=-2.0), "constant:1.5")
-    assert np.all(done.ledger["pay"] <= week.budget)
-    spent = done.ledger["exhausted"] == 1
-    assert spent.mean() > 0.8
-    assert np.all(done.ledger["pay"][spent] >= 0.999 * week.budget[spent])
-    assert np.all(done.ledger["pay"][~spent] < 0.999 * week.budget[~spent])
-
-
 def test_the_usual_spend_is_what_is_spent_at_one_without_a_budget():
     world = replace(CALIBRATED, advertisers=1000, block_size=1000)
     week = make_week(world, 0, 0)
@@ -292,52 +222,6 @@ def test_the_usual_spend_is_what_is_spent_at_one_without_a_budget():
         spent += done.ledger["pay"] / 2
     expected = usual_spend(world, week.advertisers)
     assert np.median(spent / expected) == pytest.approx(1.0, abs=0.12)
-
-
-def test_rows_are_in_order_and_end_once():
-    week, done = day_of(SMOKE, "incumbent")
-    rows = done.rows
-    assert list(rows) == list(ROWS)
-    assert {name: str(rows[name].dtype) for name in rows} == dict(ROWS)
-    assert {name: str(done.ledger[name].dtype) for name in LEDGER} == dict(LEDGER)
-    starts = np.flatnonzero(np.diff(rows["adv"].astype(int), prepend=-1))
-    ends = np.append(starts[1:], len(rows["t"])) - 1
-    assert np.array_equal(rows["adv"][starts], week.advertisers.adv)
-    assert not rows["t"][starts].any()
-    assert np.array_equal(np.flatnonzero(rows["done"] != GOES_ON), ends)
-    inside = np.setdiff1d(np.arange(len(rows["t"])), starts)
-    assert np.all(rows["t"][inside] == rows["t"][inside - 1] + 1)
-    assert np.all(rows["hour"][inside] >= rows["hour"][inside - 1])
-    planned = day_volume(week.advertisers.volume, 0, SMOKE)
-    whole = rows["done"][ends] == DAY_ENDED
-    assert np.array_equal(done.ledger["rows"][whole], planned[whole])
-    assert np.all(rows["done"][ends][~whole] == BUDGET_SPENT)
-    assert rows["k"].min() >= 0.5
-    assert rows["k"].max() <= 1.5
-
-
-def test_the_ledger_is_the_sum_of_the_rows():
-    _, done = day_of(SMOKE, "incumbent")
-    owner = np.searchsorted(done.ledger["adv"], done.rows["adv"])
-    for name in ("win", "conv", "pay", "gmv"):
-        total = np.zeros(len(done.ledger["adv"]))
-        np.add.at(total, owner, done.rows[name].astype(np.float64))
-        assert np.allclose(total, done.ledger[name], rtol=1e-12)
-    k = done.rows["k"].astype(np.float64)
-    assert done.ledger["k_sum"].sum() == pytest.approx(k.sum())
-    fair = (done.rows["pay"] / k).sum()
-    assert done.ledger["fair_pay"].sum() == pytest.approx(fair)
-
-
-def test_what_a_policy_does_moves_no_record():
-    """Common random numbers: the records that are reached are the same under every policy."""
-    _, low = day_of(SMOKE, "constant:0.6")
-    _, high = day_of(SMOKE, "constant:1.4")
-    keys = [done.rows["adv"].astype(np.int64) * 2048 + done.rows["t"] for done in (low, high)]
-    _, first, second = np.intersect1d(*keys, return_indices=True)
-    assert len(first) > 1000
-    for name in ("hour", "log_pctr", "log_pcvr", "log_pgmv", *USER):
-        assert np.array_equal(low.rows[name][first], high.rows[name][second])
 
 
 class Spy:
@@ -351,141 +235,6 @@ class Spy:
     def act(self, view, generator):
         self.seen.append((view.observations, view.week_deficit))
         return generator.uniform(0.4, 1.6, view.size).astype(np.float32)
-
-
-@pytest.mark.parametrize("delay", [0.0, 2.0])
-def test_observations_can_be_made_again_from_the_rows(delay):
-    """As a reader of the files does it, exactly."""
-    world = replace(SMOKE, advertisers=30, block_size=30, volume=20.0, delay_hours=delay)
-    week, spy, day = make_week(world, 0, 0), Spy(), 3
-    known = nothing_known(30)._replace(
-        week_pay=week.budget * 0.5, week_gmv=week.budget * np.exp(week.advertisers.log_roi) * 0.4
-    )
-    plan = Plan(day, 0, np.arange(30), np.zeros(30, np.uint8), known, np.zeros(20))
-    rows = simulate_day(week, plan, [spy]).rows
-    expected = observations_of(week, known, rows, day)
-    waves = make_waves(day_volume(week.advertisers.volume, day, world))
-    ended = {}
-    for i, adv in enumerate(rows["adv"]):
-        ended.setdefault(adv, []).append(i)
-    for t, (seen, deficit) in enumerate(spy.seen):
-        alive = [a for a in waves.order[: waves.active[t]] if len(ended[a]) > t]
-        assert np.array_equal(seen, expected[[ended[a][t] for a in alive]])
-        column = OBSERVATION.index("week_deficit")
-        assert np.allclose(deficit, seen[:, column] * 7, rtol=1e-4, atol=1e-5)
-
-
-def observations_of(week, known, rows, day):
-    people = week.advertisers
-    found = []
-    for adv in people.adv:
-        mine = {name: column[rows["adv"] == adv] for name, column in rows.items()}
-        count = len(mine["t"])
-        came = np.zeros(count)
-        for i in range(count):
-            shows = mine["seen"][:i] <= mine["hour"][i]
-            came[i] = sum(mine["gmv"][:i][shows].astype(np.float64))
-        advertiser = Advertiser(
-            np.full(count, people.log_roi[adv], np.float32),
-            np.full(count, week.budget[adv]),
-            np.tile(week.structure.category[people.category[adv]].astype(np.float32), (count, 1)),
-            np.tile(people.ad[adv].astype(np.float32), (count, 1)),
-        )
-        user = np.stack([mine[name] for name in USER], axis=1)
-        predictions = (mine[name] for name in ("log_pctr", "log_pcvr", "log_pgmv"))
-        moment = Moment(day, mine["hour"], *predictions, user)
-        paid = np.concatenate([[0.0], np.cumsum(mine["pay"].astype(np.float64))[:-1]])
-        names = ("week_pay", "week_gmv", "carried_gmv", "carried_fair")
-        earlier = [np.full(count, getattr(known, name)[adv]) for name in names]
-        found.append(observe(advertiser, moment, Account(paid, came, *earlier)))
-    return np.concatenate(found)
-
-
-def test_an_observation_by_hand():
-    one = np.ones(1)
-    advertiser = Advertiser(np.log(2.0) * one, 100.0 * one, np.array([[5.0, 6.0]]), np.ones((1, 4)))
-    moment = Moment(0, 6.0 * one, -4.0 * one, -3.0 * one, 4.5 * one, np.full((1, 4), 7.0))
-    account = Account(*(value * one for value in (10.0, 30.0, 40.0, 70.0, 500.0, 150.0)))
-    seen = observe(advertiser, moment, account)
-    named = dict(zip(OBSERVATION, seen[0].tolist(), strict=True))
-    assert named["hour_sin"] == pytest.approx(1.0)
-    assert named["time_left"] == 0.75
-    assert (named["log_pctr"], named["log_pcvr"], named["log_pgmv"]) == (0.0, 0.0, 0.0)
-    assert named["log_fair_bid"] == pytest.approx(-2.5 - np.log(2.0) + 4.0, abs=1e-6)
-    assert named["day_spend"] == pytest.approx(0.1)
-    assert named["day_roi"] == pytest.approx(1.5)  # 30 / (2 * 10)
-    assert named["day_deficit"] == pytest.approx(-0.05)  # (2 * 10 - 30) / 200
-    assert named["week_deficit"] == pytest.approx(0.0)  # 2 * 50 - 100
-    assert named["week_spend"] == pytest.approx(50 / 700)
-    # Half a daily budget of 100 earned as predicted, then 500 where 2 * 150 was predicted.
-    assert named["track_record"] == pytest.approx(np.log((500 + 100) / (300 + 100)))
-    assert named["log_roi"] == pytest.approx(np.log(2.0) - 1.3)
-    assert (named["category_1"], named["ad_3"], named["user_0"]) == (6.0, 1.0, 7.0)
-
-
-def test_earlier_days_reach_the_controllers():
-    """Whoever earned half of what was predicted bids half as much, but for the prior."""
-    week = make_week(SMOKE, 0, 0)
-    roi = np.exp(week.advertisers.log_roi)
-    known = nothing_known(200)._replace(
-        carried_fair=1e6 * week.budget, carried_gmv=0.8e6 * week.budget * roi
-    )
-    _, done = day_of(SMOKE, "feedback:1.0", known=known)
-    assert np.allclose(done.rows["k"].astype(float), 0.8, atol=1e-3)
-    _, fresh = day_of(SMOKE, "feedback:0.9")
-    assert np.allclose(fresh.rows["k"].astype(float), 0.9, atol=1e-3)
-
-
-def test_what_is_known_is_discounted_by_the_day():
-    _, done = day_of(SMOKE, "constant:1.0")
-    once = next_known(nothing_known(200), done.ledger)
-    twice = next_known(once, done.ledger)
-    assert np.allclose(twice.week_pay, 2 * done.ledger["pay"])
-    assert np.allclose(twice.carried_gmv, 1.9 * done.ledger["gmv"])
-    assert np.allclose(once.carried_fair, done.ledger["pay"])  # at k = 1
-
-
-def test_informed_bids_know_the_bias():
-    week, done = day_of(replace(SMOKE, segment_bias_sd=0.0), "informed:1.0")
-    owner = np.searchsorted(done.ledger["adv"], done.rows["adv"])
-    expected = np.clip(np.exp(week.advertisers.bias[owner]), 0.5, 1.5)
-    assert np.allclose(done.rows["k"].astype(float), expected, atol=1e-3)
-
-
-def test_dual_descent_answers_to_the_deficit():
-    deficits = np.array([-100.0, 0.0, 100.0], np.float32)
-    k = make_policy("dual:1.0").act(View(3, week_deficit=deficits), None)
-    assert k[1] == 1.0
-    assert k[2] == pytest.approx(0.5)
-    assert k[0] > 1.5  # the simulator brings it down
-
-
-@pytest.mark.parametrize(
-    ("description", "message"),
-    [
-        ("constant:2", "must be a number from 0.5 to 1.5"),
-        ("constant:x", "'x' must be a number"),
-        ("constant:nan", "'nan' must be a number"),
-        ("nowhere.safetensors", "no policy 'nowhere.safetensors'; there is: incumbent"),
-        ("", "no policy ''"),
-    ],
-)
-def test_policies_that_are_none_are_refused(description, message):
-    with pytest.raises(ValueError, match=message):
-        make_policy(description)
-
-
-def test_drawing_a_day_gives_each_record_its_place():
-    week = make_week(SMOKE, 0, 0)
-    volume = day_volume(week.advertisers.volume, 0, SMOKE)
-    waves = make_waves(volume)
-    assert waves.active[0] == 200
-    assert waves.active.sum() == volume.sum()
-    assert all(waves.active[t] == np.sum(volume > t) for t in range(len(waves.active)))
-    known, arms = nothing_known(200), np.zeros(200, np.uint8)
-    plan = Plan(0, 0, np.arange(200), arms, known, np.zeros(20))
-    drawn = draw_day(week, plan, waves, stream(1, 0))
-    assert len(drawn.hour) == volume.sum()
 
 
 def test_a_seed_gives_the_records_it_gave():
@@ -519,21 +268,3 @@ def test_a_seed_gives_the_outcomes_and_the_incumbent_it_gave():
     found = {name: ledger[name].sum() for name in ("pay", "gmv", "fair_pay", "k_sum")}
     expected = {"pay": 37_679.895, "gmv": 123_826.919, "fair_pay": 41_266.366, "k_sum": 4_862.7554}
     assert found == pytest.approx(expected, rel=1e-6)
-
-
-@pytest.mark.slow
-def test_the_incumbent_meets_the_targets():
-    world = replace(PRESETS["small"], advertisers=1500, block_size=1500)
-    runs = [calibration.measure(world, seed, "incumbent") for seed in (0, 1, 2)]
-    for name, (low, high) in calibration.TARGETS.items():
-        assert low <= np.mean([run[name] for run in runs]) <= high, name
-
-
-def test_a_tiny_incumbent_week_is_near_the_targets():
-    """Within what 300 advertisers tell: three standard errors around the targets."""
-    world = replace(PRESETS["smoke"], advertisers=300, block_size=300)
-    found = calibration.measure(world, 0, "incumbent")
-    for name, (low, high) in calibration.TARGETS.items():
-        slack = 0.09 if name in ("violated", "exhausted") else 0.05
-        assert low - slack <= found[name] <= high + slack, name
-    assert found["violated_expected"] < found["violated"] + 0.06

@@ -19,7 +19,16 @@ from safetensors.numpy import load_file
 from prudent.algorithms import ALGORITHMS
 from prudent.cli import main as cli
 from prudent.policies.exported import load_exported
-from prudent_bidding import arms, command, dataset, plan, protocol, tables, world
+from prudent_bidding import (
+    arms,
+    command,
+    dataset,
+    learners,
+    plan,
+    protocol,
+    updates,
+    world,
+)
 from prudent_bidding.dataset import HistoricalDataset
 from prudent_bidding.plan import CLONING, INCUMBENT, Plan, make_plan
 from prudent_bidding.schema import OBSERVATION_SIZE, rows_file
@@ -156,7 +165,7 @@ def test_a_clone_acts_as_its_data_did(whole):
     """Maximum likelihood on the incumbent's week brings the mean action close to its mean."""
     history = HistoricalDataset(whole / "data", [0], cache=whole / "cache")
     made = replace(Plan.read(whole), updates=400)
-    built = arms.build(made, CLONING, arms.scale_of(whole))
+    built = learners.build(made, CLONING, arms.scale_of(whole))
     import jax
 
     state = built.algorithm.init(jax.random.key(0))
@@ -218,30 +227,6 @@ def test_report_makes_the_page_of_a_bidding_run_anew(whole, tmp_path, monkeypatc
         report(monkeypatch, folder)
 
 
-def test_the_best_constant_pays_most_within_the_constraint():
-    def made(pay, deficit, **others):
-        numbers = {"pay_per_day": pay, "deficit": deficit, **others}
-        return {name: {"value": value} for name, value in numbers.items()}
-
-    references = {
-        "constant:0.7": made(1.0, -0.1), "constant:0.8": made(2.0, -0.01),
-        "constant:0.9": made(3.0, 0.1), "feedback:0.9": made(9.0, -1.0),
-    }  # fmt: skip
-    assert tables.best_constant(references, "deficit") == "constant:0.8"
-    broken = {"constant:0.7": made(1.0, 0.2), "constant:1": made(1.0, 1.2)}
-    assert tables.best_constant(broken, "deficit") == "constant:0.7"
-    assert tables.best_constant({}, "deficit") is None
-    # Any constant counts, and by the form that was learned with: a day's GMV for all its budget.
-    unusual = {
-        "constant:0.55": made(1.0, -0.1, budget=-1.1, ratio=-1.2),
-        "constant:0.85": made(2.0, -0.1, budget=-0.9, ratio=-1.05),
-        "constant:1.25": made(3.0, -0.1, budget=-0.8, ratio=-0.9),
-    }
-    best = {form: tables.best_constant(unusual, form) for form in ("deficit", "ratio", "budget")}
-    assert list(best.values()) == ["constant:1.25", "constant:0.85", "constant:0.55"]
-    assert tables.best_constant(references, "budget") is None  # of an older version
-
-
 def test_a_reference_has_one_name():
     made = make_plan("tiny", {**GIVEN, "references": ("constant:1.0", "dual:1e-1", CLONING)})
     assert made.references == ("constant:1", "dual:0.1", CLONING)
@@ -259,7 +244,7 @@ def test_stopped_anywhere_the_same_command_comes_to_the_same_results(
     """Stopped once in each kind of step, in the second week, and begun again."""
     folder = tmp_path / "run"
     home = {
-        "draw": HistoricalDataset, "save": arms, "export_policy": arms,
+        "draw": HistoricalDataset, "save": updates, "export_policy": learners,
         "evaluate_week": protocol.metrics, "write_report": protocol,
     }[step]  # fmt: skip
     original, calls = getattr(home, step), []
@@ -286,7 +271,7 @@ def test_stopped_anywhere_the_same_command_comes_to_the_same_results(
 def test_stopped_amid_updates_it_goes_on_from_the_checkpoint(whole, tmp_path, monkeypatch):
     """With a checkpoint after every call, the second attempt makes only what is left."""
     folder = tmp_path / "run"
-    monkeypatch.setattr(arms, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(updates, "CHECKPOINT_SECONDS", 0.0)
     original, sizes = HistoricalDataset.draw, []
 
     def stops(self, updates, *rest):
@@ -314,9 +299,9 @@ def test_stopped_amid_updates_it_goes_on_from_the_checkpoint(whole, tmp_path, mo
         ({"algorithms": ()}, "at least one algorithm"),
         ({"algorithms": ("cal", "cal")}, "algorithm cal is named twice"),
         ({"algorithms": ("ppo",)}, "only cup is set up for logged days"),
-        ({"form": "ratio"}, "--form ratio is for cal and ucb; cup has no such setting"),
-        ({"multiplier_scope": "group"}, "--multiplier-scope group is for cal and ucb"),
-        ({"constraint_at": "accumulated"}, "--constraint-at accumulated is for cal and ucb"),
+        ({"form": "ratio"}, "--form ratio is for cal, ucb, .*; cup has no such setting"),
+        ({"multiplier_scope": "group"}, "--multiplier-scope group is for cal, ucb, "),
+        ({"constraint_at": "accumulated"}, "--constraint-at accumulated is for cal, ucb, "),
         (
             {"algorithms": ("cal",), "form": "ratio", "constraint_at": "accumulated"},
             "adds to a sum; --form ratio has none",
@@ -360,7 +345,7 @@ def test_an_outside_policy_is_sampled_only_if_it_says_how(tmp_path, monkeypatch)
 
 def test_what_the_plan_says_reaches_every_algorithm_that_has_it(whole):
     made, scale = make_plan("tiny", {**GIVEN, "target_rate": 0.5}), arms.scale_of(whole)
-    configs = {name: arms.build(made, name, scale).run.config for name in plan.PAPER_COLUMNS}
+    configs = {name: learners.build(made, name, scale).run.config for name in plan.PAPER_COLUMNS}
     for name in ("wcsac", "cvpo", "sac-pid", "cal", "sac-lag"):
         assert configs[name].target_rate == 0.5
         assert (configs[name].hidden, configs[name].cost_discount) == ((8, 8), 0.999)
@@ -375,13 +360,13 @@ def test_what_the_plan_says_reaches_every_algorithm_that_has_it(whole):
         ({"hidden": (256, 256), "multiplier_learning_rate": 3e-3}, ((256, 256), 3e-3)),
     ):
         made = make_plan("tiny", {**usual, **given})
-        config = arms.build(made, "cup", scale).run.config
+        config = learners.build(made, "cup", scale).run.config
         assert (config.hidden, config.multiplier_learning_rate) == expected
 
 
 @pytest.mark.parametrize("name", plan.PAPER_COLUMNS)
 def test_critics_see_actions_on_a_scale_and_the_market_sees_k(whole, monkeypatch, name):
-    seen, find = [], arms.find_algorithm
+    seen, find = [], learners.find_algorithm
 
     def spied(wanted):
         entry = find(wanted)
@@ -389,8 +374,8 @@ def test_critics_see_actions_on_a_scale_and_the_market_sees_k(whole, monkeypatch
             build=lambda config, spec: seen.append(spec) or entry.build(config, spec)
         )
 
-    monkeypatch.setattr(arms, "find_algorithm", spied)
-    built = arms.build(make_plan("tiny", GIVEN), name, arms.scale_of(whole))
+    monkeypatch.setattr(learners, "find_algorithm", spied)
+    built = learners.build(make_plan("tiny", GIVEN), name, arms.scale_of(whole))
     assert [(spec.action_scale, spec.action_centre) for spec in seen] == [((1.0,), (0.0,))]
     assert (built.spec.action_scale, built.spec.action_centre) == ((0.5,), (1.0,))
 
@@ -521,9 +506,9 @@ def test_the_day_so_far_can_count_for_the_multiplier(whole):
     for at in ("batch", "accumulated"):
         made = make_plan("tiny", {**GIVEN, "algorithms": ("cal",), "constraint_at": at})
         history = arms.history_of(made, whole, "cal", 1)
-        built = arms.build(made, "cal", arms.scale_of(whole))
+        built = learners.build(made, "cal", arms.scale_of(whole))
         drawn = history.draw(1, 8, np.random.default_rng(0), "uniform")
-        data = arms.minibatches(made, built.algorithm, drawn, 0)
+        data = updates.drawn_for(made, built, history, 1)
         state = built.algorithm.init(jax.random.key(0))
         found[at] = built.algorithm.update(state, data, jax.random.key(1))[1]
     assert np.abs(drawn.accrued).max() > 0.0
@@ -542,7 +527,7 @@ def test_an_advertisers_multiplier_answers_to_its_own_week(tmp_path, whole):
     made = make_plan("tiny", {**GIVEN, **given})
     (folder / "arms").mkdir()
     arms.learn_week(folder, made, "cal", 1)
-    found = arms.load_newest(folder / "arms" / "cal", arms.run_id(made, "cal"), print)
+    found = updates.load_newest(folder / "arms" / "cal", updates.identity_of(made, "cal"), print)
     days = protocol.metrics.read_days(whole / "data", 0)
     deficit = 10 * (days.roi * days.pay - days.gmv) / (days.roi * days.budget)
     table = read_table(whole / "data/week-0/advertisers.parquet", "advertisers")
@@ -573,7 +558,7 @@ def test_a_newcomer_does_not_inherit_a_multiplier(tmp_path, monkeypatch):
         wanted.append(multiplier)
     assert 5 < np.sum(tables[0]["adv"] != tables[1]["adv"]) < 37
     home = tmp_path / "run" / "arms" / "cal"
-    found = arms.load_newest(home, arms.identity_of(made, "cal"), print)
+    found = updates.load_newest(home, updates.identity_of(made, "cal"), print)
     np.testing.assert_allclose(found.arrays["state/dual/multiplier/multiplier"], wanted, rtol=1e-4)
 
 

@@ -20,7 +20,8 @@ from prudent_bidding.command import main
 from prudent_bidding.engines import in_this_process, make_engine
 from prudent_bidding.metrics import read_days
 from prudent_bidding.shards import OracleFile, read_note, read_oracle, read_table, write_table
-from prudent_bidding.simulate import Task, make_order, run_task, simulate_week, task_key
+from prudent_bidding.simulate import make_order, simulate_week
+from prudent_bidding.tasks import Task, run_task, task_key
 from prudent_bidding.world import PRESETS, world_hash
 
 TINY = replace(PRESETS["smoke"], advertisers=40, block_size=20, volume=15.0)

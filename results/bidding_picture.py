@@ -1,4 +1,4 @@
-"""The picture of docs/bidding.md: `python -m prudent_bidding.picture docs/figures/bidding.png`.
+"""The picture of docs/bidding.md: `python results/bidding_picture.py docs/figures/bidding.png`.
 
 Everything in it comes from the simulator: one record, one advertiser's day, one week of policies.
 """
