@@ -166,6 +166,8 @@ class Registry(Mapping[str, Thing]):
         others = {name: known.source for name, known in self._known.items() if known.source != OURS}
         for name, offers in self._offered().items():
             complaints += self.unused(name)
+            if name in self._ours:
+                continue
             try:
                 if load:
                     self[name]
