@@ -382,7 +382,7 @@ def test_an_algorithm_that_builds_with_a_name_that_is_gone_is_told_where_it_is(o
 def test_reserved_names_are_those_that_training_takes():
     groups = {"config", "schedule", "limits", "running"}
     trained = field_names(TrainOptions, Limits) - groups
-    assert trained | (signature(prudent.train).parameters.keys() - {"values"}) == RESERVED
+    assert trained | (signature(prudent.Agent).parameters.keys() - {"values"}) == RESERVED
     assert field_names(SweepOptions, Limits, Running) - groups - RESERVED == SWEPT
 
 
