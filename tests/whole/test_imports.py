@@ -19,7 +19,7 @@ ORDER = [
 ]  # fmt: skip
 # Where that does not hold yet.
 MEANWHILE = {
-    ("runs", "training"), ("policies", "training"), 
+    ("runs", "training"), ("policies", "training"),
     ("certification", "cli"), ("diagnostics", "cli"), ("experiments", "cli"), ("bench", "cli"),
 }  # fmt: skip
 NO_JAX = [
@@ -55,6 +55,10 @@ def test_imports_point_one_way():
                 if ORDER.index(source) > ORDER.index(home) and (home, source) not in MEANWHILE:
                     wrong.append(f"{path.relative_to(ROOT)} imports {name}")
     assert not wrong
+
+
+def test_the_library_knows_no_package_that_is_built_on_it():
+    assert not [path for path, _ in modules() if "bidding" in path.read_text().lower()]
 
 
 def test_every_module_has_its_place_in_the_order():
