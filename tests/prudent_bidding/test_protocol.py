@@ -31,6 +31,7 @@ from prudent_bidding import (
 )
 from prudent_bidding.dataset import HistoricalDataset
 from prudent_bidding.plan import CLONING, INCUMBENT, Plan, make_plan
+from prudent_bidding.records import write_plan
 from prudent_bidding.schema import OBSERVATION_SIZE, rows_file
 from prudent_bidding.shards import OracleFile, read_table
 
@@ -464,7 +465,7 @@ def test_a_folder_of_somebody_else_is_left_alone(tmp_path):
 def test_a_write_that_was_killed_is_no_reason_to_refuse_a_folder(tmp_path):
     (tmp_path / ".prudent-0123456789abcdef.tmp").write_text("half a plan")
     made = make_plan("tiny", GIVEN)
-    plan.write_plan(tmp_path, made)
+    write_plan(tmp_path / plan.PLAN, made)
     assert Plan.read(tmp_path) == made
     assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
 
