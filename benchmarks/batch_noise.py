@@ -18,12 +18,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from frozen_policy import replay_rows
 
 from prudent.diagnostics.snapshots import snapshots_in, subject_of
 from prudent.pieces import multipliers
-from prudent.pieces.types import transition_from_row
+from prudent.pieces.types import batch_from_rows
 from prudent.policies.policy import read_environment
 from prudent.report.tables import markdown
 from prudent.runs.stored import read_stored
@@ -63,10 +64,11 @@ def lines_of(folder: Path, batches: Sequence[int]) -> Iterator[dict[str, Any]]:
     for snapshot in snapshots_in(folder):
         state = subject.read(snapshot.step)
         held = rows[: run.schedule.warmup_steps + snapshot.step]
-        taken = transition_from_row(held, spec.observation_size, spec.action_size)
+        taken = batch_from_rows(held, spec.observation_size, spec.action_size)
         judge = subject.estimating(state)
         estimates = judge(np.asarray(taken.observation), np.asarray(taken.action)).conservative
-        mean, multiplier = float(estimates.mean()), float(value(state.multiplier))
+        one = jax.tree.map(lambda leaf: leaf[0], state.dual.multiplier)  # of the only limit
+        mean, multiplier = float(estimates.mean()), float(value(one))
         for batch in batches:
             found = prices(estimates, spec.cost_budget, multiplier, config.convexity, batch)
             yield {

@@ -23,9 +23,9 @@ from prudent.algorithms.sac_pid import SACPIDConfig, sac_pid
 def plain(state):
     return {
         **network_state(state, {"rewards": 2, "costs": 1}),
-        "integral": float(state.dual.multiplier.integral),
-        "error": float(state.dual.multiplier.error),
-        "multiplier": float(state.dual.multiplier.value),
+        "integral": float(state.dual.multiplier.integral[0]),
+        "error": float(state.dual.multiplier.error[0]),
+        "multiplier": float(state.dual.multiplier.value[0]),
     }
 
 

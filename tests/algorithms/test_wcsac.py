@@ -12,6 +12,7 @@ from steps import (
     batch_of,
     moments,
     network_state,
+    one_limit,
     several_steps,
 )
 from transcription import (
@@ -36,7 +37,7 @@ def plain(state):
     return {
         **network_state(state, {"rewards": 2, "costs": 1, "variances": 1}),
         **moments("temperature", state.temperature, float),
-        **moments("multiplier", state.multiplier, float),
+        **moments("multiplier", one_limit(state.dual.multiplier), float),
     }
 
 
