@@ -146,7 +146,8 @@ class Agent:
         log: Sequence[str] = (),
         quiet: bool = False,
     ) -> None:
-        check_log(log)
+        if log:
+            check_log(log)
         for callback in callbacks:
             if not callable(callback):
                 raise ValueError(f"callbacks: {callback!r} is not callable")
@@ -215,7 +216,8 @@ class Agent:
         if steps is not None:
             run = checked_run(replace(run, schedule=with_steps(run.schedule, steps)))
         with new_run_folder(self.folder):
-            write_initial(self.folder, parts.initial)
+            if parts.initial:
+                write_initial(self.folder, parts.initial)
             stored = write_run(self.folder, run, record_facts(parts))
             self._begun = None
             self._train(stored, parts)
