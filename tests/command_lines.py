@@ -2,7 +2,7 @@
 
 import sys
 
-from prudent import api
+from prudent.agent import Agent
 from prudent.cli.main import main
 
 
@@ -12,8 +12,15 @@ def prudent_command(monkeypatch, *words):
 
 
 def would_train(monkeypatch, *words):
-    """What a command line hands to `prudent.api.train`: an algorithm, and keywords."""
-    found = []
-    monkeypatch.setattr(api, "train", lambda *names, **values: found.append((*names, values)))
+    """What a command line hands to an agent: an algorithm, and keywords; `out` is its folder."""
+    found, make = [], Agent.__init__
+
+    def note(agent, *names, **values):
+        make(agent, *names, **values)
+        found.append((*names, {**values, "out": agent.folder}))
+
+    monkeypatch.setattr(Agent, "__init__", note)
+    monkeypatch.setattr(Agent, "_begin", lambda *_: None)
+    monkeypatch.setattr(Agent, "learn", lambda agent: {})
     prudent_command(monkeypatch, *words)
     return found[0]

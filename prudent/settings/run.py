@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
-from prudent.settings.checks import LATER, Count, Finite, Seed, checked, unstored
+from prudent.settings.checks import STORED_IF_CHANGED, Count, Finite, Seed, checked, unstored
 from prudent.settings.configs import AlgorithmConfig
 from prudent.settings.schedules import (
     OffPolicySchedule,
@@ -30,10 +30,6 @@ class Constraint:
 
     budget: float  # as the task states it and as reports show it
     discounted: bool
-
-    def critic_budget(self, discount: float, horizon: int) -> float:
-        """The budget in the unit of a cost critic that discounts by `discount`."""
-        return self.in_critic_unit(self.budget, discount, horizon)
 
     def in_critic_unit(self, cost: float, discount: float, horizon: int) -> float:
         """An episode's cost, counted as the budget is, as a cost critic would see it."""
@@ -91,10 +87,10 @@ class Run:
     """Where a step's cost comes from."""
     init_from: str = "none"
     """The policy it begins with, if another run's: `policy-` and its checksum."""
-    least_cost: Annotated[Finite | None, LATER] = None
+    least_cost: Annotated[Finite | None, STORED_IF_CHANGED] = None
     """Of a step, where the task declares it and a setting uses it (`cost_bounds`)."""
-    largest_cost: Annotated[Finite | None, LATER] = None
-    cost_range: Annotated[tuple[Finite | None, Finite | None] | None, LATER] = None
+    largest_cost: Annotated[Finite | None, STORED_IF_CHANGED] = None
+    cost_range: Annotated[tuple[Finite | None, Finite | None] | None, STORED_IF_CHANGED] = None
     """What whoever trained said that a step can cost (None in it: without bound), if anything;
     evaluation and certification of the run go by it again."""
 
@@ -104,7 +100,8 @@ class Run:
 
     def critic_budget(self) -> float:
         """The budget in the unit the cost critics estimate."""
-        return self.constraint.critic_budget(self.config.cost_discount, self.horizon)
+        discount, horizon = self.config.cost_discount, self.horizon
+        return self.constraint.in_critic_unit(self.budget, discount, horizon)
 
     def step_range(self) -> tuple[float, float] | None:
         """`cost_range` as a task has it."""

@@ -23,7 +23,7 @@ from prudent.certification.betting import fewest_to_prove, lower_bound, upper_bo
 from prudent.certification.claims import Interval, claims, no_evidence, verdict, weigh
 from prudent.cli.certify import described as shown_by_certify
 from prudent.policies.exported import write_exported
-from prudent.policies.policy import described
+from prudent.policies.policy import summary_of
 from prudent.settings.run import Constraint
 from prudent.statistics import cost_interval, mean_interval
 from prudent.tasks import TASKS
@@ -481,10 +481,10 @@ def test_an_interval_of_costs_stops_at_zero():
     assert cost_interval(costs[:1]) is None
     task = varied()
     episodes = Episodes(costs, costs, costs)
-    assert described(episodes, small_run(task), task)["cost_interval"] == (0.0, high)
-    assert described(episodes, small_run(task), task)["return_interval"] == (low, high)
+    assert summary_of(episodes, small_run(task), task)["cost_interval"] == (0.0, high)
+    assert summary_of(episodes, small_run(task), task)["return_interval"] == (low, high)
     below = replace(small_run(task), budget=-1.0)  # which only negative costs can keep
-    assert described(episodes, below, task)["cost_interval"] == (low, high)
+    assert summary_of(episodes, below, task)["cost_interval"] == (low, high)
 
 
 def test_numbers_of_numpy_are_numbers(here):

@@ -79,12 +79,9 @@ WORDS = st.sampled_from([
 @pytest.fixture
 def no_training(monkeypatch, tmp_path):
     """Everything up to the first step of training."""
-    import prudent.api
+    from prudent.agent import Agent
 
-    def result(run, mark, task, folder, *rest):
-        return prudent.api.Result(folder, {})
-
-    monkeypatch.setattr(prudent.api, "_train", result)
+    monkeypatch.setattr(Agent, "_train", lambda agent, stored, parts: None)
     monkeypatch.chdir(tmp_path)
 
 

@@ -5,12 +5,15 @@ from pathlib import Path
 import pytest
 from command_lines import prudent_command
 
-from prudent import api
+from prudent.agent import Agent
+from prudent.cli import resume as command_resume
 
 
 def test_every_option_arrives(monkeypatch):
     resumed = []
-    monkeypatch.setattr(api, "resume", lambda folder, **options: resumed.append((folder, options)))
+    monkeypatch.setattr(
+        command_resume, "go_on", lambda folder, **options: resumed.append((folder, options))
+    )
     given = ("--log", "wandb", "--env", "m:f", "--steps", "9")
     prudent_command(monkeypatch, "resume", "a", "--quiet", *given)
     handed_on = {"steps": 9, "env": "m:f", "warmup": None, "log": ("wandb",), "quiet": True}
@@ -39,8 +42,9 @@ def test_a_stopped_run_says_how_to_go_on_and_is_no_success(
     def stop(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(api, "train", stop)
-    monkeypatch.setattr(api, "resume", stop)
+    monkeypatch.setattr(Agent, "_begin", lambda *_: None)
+    monkeypatch.setattr(Agent, "learn", stop)
+    monkeypatch.setattr(command_resume, "go_on", stop)
     with pytest.raises(SystemExit) as error:
         prudent_command(monkeypatch, *command)
     assert error.value.code == 130

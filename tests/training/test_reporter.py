@@ -40,3 +40,14 @@ def test_tensorboard_events_are_written(tmp_path):
         sink(LINE)
         patience -= 1
     assert b"evaluation/return" in file.read_bytes()
+
+
+def test_a_budget_that_cannot_be_kept_is_said_once(capsys):
+    heard = []
+    reporter = Reporter(sinks=[heard.append])
+    evaluation = {"return": 1.0, "cost": 2.0, "within_budget": 0.0}
+    line = {"step": 5, "evaluation": evaluation, "training": {}, "probably_infeasible": True}
+    reporter.evaluated(line)
+    reporter.evaluated(line)
+    assert capsys.readouterr().out.count("probably infeasible") == 1
+    assert heard == [line, line]

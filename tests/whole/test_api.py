@@ -1,6 +1,5 @@
 """What the functions of `prudent` hand on; nothing is compiled."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,21 +8,28 @@ from varied import varied
 
 import prudent
 from prudent import api
-from prudent.runs.folder import RunFolder
+from prudent.agent import Agent
+from prudent.runs import folder as folders
 
 
 @pytest.fixture
 def started(monkeypatch):
     """What `prudent.train` would have begun."""
     found = []
-    monkeypatch.setattr(api, "start", lambda *arguments: found.append(arguments))
+
+    def begin(agent, task, warmup=None, init_from=None):
+        given = agent._callbacks, agent._log, agent._quiet
+        found.append((agent.run, task, agent.folder, (warmup, init_from, *given)))
+
+    monkeypatch.setattr(Agent, "_begin", begin)
+    monkeypatch.setattr(Agent, "learn", lambda agent: {})
     return found
 
 
 def test_from_python_too(started):
     prudent.train(
         "sac", task="orbit", seed=4, budget=5.0, horizon=77, discounted=True, out="elsewhere",
-        warmup="w", log=("wandb",), quiet=True, steps=99, init_from="i", callbacks=[print],
+        warmup="w", log=("tensorboard",), quiet=True, steps=99, init_from="i", callbacks=[print],
     )  # fmt: skip
     run, task, folder, (warmup, init_from, callbacks, log, quiet) = started[0]
     assert (init_from, callbacks) == ("i", [print])
@@ -32,20 +38,10 @@ def test_from_python_too(started):
         77,
         Path("elsewhere"),
         "w",
-        ("wandb",),
+        ("tensorboard",),
         True,
     )
     assert run.schedule.steps == 99
-
-
-def test_seeds_and_settings_have_folders_of_their_own():
-    run = small_run(varied())
-    folder = api.default_folder(run)
-    assert folder.parts == ("runs", "varied", "cal", f"default-{run.identity()}", "seed-0")
-    assert api.default_folder(replace(run, seed=1)).parent == folder.parent
-    assert api.default_folder(replace(run, seed=1)) != folder
-    assert api.default_folder(replace(run, budget=9.0)).parent != folder.parent
-    assert api.default_folder(replace(run, task="a:b/c")).parts[1] == "a-b-c"
 
 
 def test_evaluate_and_export_take_the_snapshot_that_is_named(monkeypatch):
@@ -59,7 +55,9 @@ def test_evaluate_and_export_take_the_snapshot_that_is_named(monkeypatch):
         raise Enough
 
     monkeypatch.setattr(api, "load", load)
-    monkeypatch.setattr(api, "read_run", lambda folder: RunFolder(None, "", {}))
+    monkeypatch.setattr(
+        folders, "read_run", lambda folder: folders.RunFolder(Path("run"), small_run(varied()), {})
+    )
     monkeypatch.setattr(api, "task_of", lambda *_: None)
     for call in (lambda: prudent.evaluate("run", step=5), lambda: api.export("run", "f", step=6)):
         with pytest.raises(Enough):
