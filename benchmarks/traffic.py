@@ -2,7 +2,7 @@
 
 Trained parameters: gradient and parameter are read, the parameter is written, and the optimiser's
 moments are both; for Adam seven numbers per parameter, at every step. Any other array that changes
-is taken for a slow copy: it and its source are read, and it is written. Scalars are free.
+is taken for a slow copy: it and its source are read, and it is written. Single numbers are free.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ def is_trained(value: Any) -> bool:
 
 
 def array_bytes(tree: Any) -> int:
-    return sum(leaf.nbytes for leaf in jax.tree.leaves(tree) if leaf.ndim)
+    return sum(leaf.nbytes for leaf in jax.tree.leaves(tree) if leaf.size > 1)
 
 
 def steps_per_update(history: Sequence[Trained]) -> float:
