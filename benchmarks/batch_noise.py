@@ -23,7 +23,7 @@ import numpy as np
 from frozen_policy import replay_rows
 
 from prudent.diagnostics.snapshots import snapshots_in, subject_of
-from prudent.pieces import multipliers
+from prudent.pieces.dual import ASCENTS
 from prudent.pieces.types import batch_from_rows
 from prudent.policies.policy import read_environment
 from prudent.report.tables import markdown
@@ -58,7 +58,7 @@ def lines_of(folder: Path, batches: Sequence[int]) -> Iterator[dict[str, Any]]:
     if config.dual_states != "replay" or config.dual_action != "buffer":
         raise SystemExit(f"{folder}: its multiplier looks elsewhere than at the replay's actions")
     subject, rows = subject_of(folder, stored), replay_rows(folder, stored)
-    ascent = multipliers.ASCENTS[config.multiplier]
+    ascent = ASCENTS[config.multiplier]
     value = ascent(config.multiplier_learning_rate, config.initial_multiplier).value
     assert subject.estimating is not None  # CAL has critics of cost
     for snapshot in snapshots_in(folder):

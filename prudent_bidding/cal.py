@@ -22,12 +22,10 @@ import jax.numpy as jnp
 from prudent.algorithms.cal import CALConfig
 from prudent.algorithms.entry import Entry
 from prudent.pieces.critics import highest_of_random_members, spread, upper_confidence
-from prudent.pieces.dual import DualState, make_dual
-from prudent.pieces.multipliers import ASCENTS
+from prudent.pieces.dual import ASCENTS, DualConfig, DualState, make_dual
 from prudent.pieces.soft import SoftState, sac_agent
 from prudent.pieces.types import Algorithm, Batch, CostEstimate, Metrics, Spec
 from prudent.settings.checks import Count, PositiveShare
-from prudent.settings.configs import DualConfig
 from prudent.settings.schedules import OffPolicySchedule
 from prudent_bidding.multipliers import Owned, by_group, shared, table
 
@@ -143,7 +141,7 @@ def bidding_cal(config: BiddingCALConfig, spec: Spec) -> Algorithm:
             "violation": jnp.mean(measured) - spec.cost_budget,
             "multiplier": jnp.mean(multipliers.value(new_dual.multiplier)),
             "entropy": entropy,
-            "temperature": agent.temperature(state),
+            "temperature": agent.temperature.value(state.temperature),
             "cost_weight": jnp.mean(weight),
             "ensemble_spread": jnp.mean(spread(taken, config.spread_ddof)),
         }

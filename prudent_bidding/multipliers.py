@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from prudent.pieces.multipliers import LARGEST, Multiplier, rectify
+from prudent.pieces.dual import LARGEST, Multiplier, rectify
 
 
 class Answer(NamedTuple):
@@ -48,9 +48,6 @@ def by_group(multiplier: Multiplier, groups: int) -> Owned:
     A group without rows in the batch rests, its optimiser too.
     """
 
-    def init() -> Any:
-        return jax.tree.map(lambda leaf: jnp.stack([leaf] * groups), multiplier.init())
-
     def answer(state: Any, violation: jax.Array, owner: jax.Array, convexity: float) -> Answer:
         rows = jnp.bincount(owner, length=groups)
         total = jnp.bincount(owner, weights=violation, length=groups)
@@ -64,7 +61,7 @@ def by_group(multiplier: Multiplier, groups: int) -> Owned:
         new_state = jax.tree.map(moved, jax.vmap(multiplier.update)(state, mean), state)
         return Answer(of_owner(weight, owner), new_state)
 
-    return Owned(init, jax.vmap(multiplier.value), answer)
+    return Owned(jax.vmap(multiplier.init, axis_size=groups), jax.vmap(multiplier.value), answer)
 
 
 class TableState(NamedTuple):

@@ -86,7 +86,7 @@ def tasks() -> dict[str, Any]:
 
 def constants() -> dict[str, Any]:
     from prudent.algorithms import cppo_pid
-    from prudent.pieces import critics, fast, multipliers, policies, variational
+    from prudent.pieces import critics, dual, fast, policies, variational
     from prudent.policies import policy
     from prudent.report import pack, tables
     from prudent.runs import folder
@@ -98,7 +98,7 @@ def constants() -> dict[str, Any]:
         {
             "bounds of log std": (policies.LOG_STD_MIN, policies.LOG_STD_MAX),
             "bounds of the variance": (critics.VARIANCE_MIN, critics.VARIANCE_MAX),
-            "largest multiplier": multipliers.LARGEST,
+            "largest multiplier": dual.LARGEST,
             "few rows": fast.FEW_ROWS,
             "CPPO-PID's first integral": cppo_pid.INITIAL_INTEGRAL,
             "CVPO's smallest temperature": variational.SMALLEST,

@@ -13,7 +13,7 @@ Soft actor-critic that maximises reward while the expected cost stays under a bu
 SAC-Lag, which has a file of its own.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 import jax
@@ -21,12 +21,11 @@ import jax.numpy as jnp
 
 from prudent.algorithms.presets import conservative_entry
 from prudent.pieces.critics import highest_of_random_members, spread, upper_confidence
-from prudent.pieces.dual import make_dual
-from prudent.pieces.multipliers import rectify
+from prudent.pieces.dual import DualConfig, make_dual, rectify
 from prudent.pieces.soft import SoftState, sac_agent
 from prudent.pieces.types import Algorithm, Batch, CostEstimate, Metrics, Spec
 from prudent.settings.checks import Count, CountOrZero, NotNegative
-from prudent.settings.configs import DualConfig, SACConfig
+from prudent.settings.configs import SACConfig
 
 
 @dataclass(frozen=True)
@@ -51,14 +50,6 @@ class CALConfig(UCBConfig):
 
 
 def cal(config: CALConfig, spec: Spec) -> Algorithm:
-    return conservative_lagrangian(config, spec, config.convexity)
-
-
-def ucb(config: UCBConfig, spec: Spec) -> Algorithm:
-    return conservative_lagrangian(config, spec, 0.0)
-
-
-def conservative_lagrangian(config: UCBConfig, spec: Spec, c: float) -> Algorithm:
     agent = sac_agent(config, spec, config.cost_critics, config.cost_loss)
     dual, costs = make_dual(config, spec, agent), agent.costs
 
@@ -87,7 +78,7 @@ def conservative_lagrangian(config: UCBConfig, spec: Spec, c: float) -> Algorith
         where = dual.where(state, batch, key_now, key_recent)
         estimated = jnp.mean(conservative(costs.values(state.costs, *where)), axis=-1)  # [K]
         violation = estimated - dual.budget(heard)
-        weight = rectify(dual.multiplier(heard), violation, c)
+        weight = rectify(dual.multiplier(heard), violation, config.convexity)
 
         # The policy, against the critics just learned.
         def price(action: jax.Array) -> jax.Array:  # [B]
@@ -104,7 +95,7 @@ def conservative_lagrangian(config: UCBConfig, spec: Spec, c: float) -> Algorith
             **errors,
             **dual.metrics(heard, new_dual, estimated),
             "entropy": entropy,
-            "temperature": agent.temperature(state),
+            "temperature": agent.temperature.value(state.temperature),
             "cost_weight": jnp.sum(weight),
             "ensemble_spread": jnp.mean(spread(taken, config.spread_ddof)),
         }
@@ -115,6 +106,10 @@ def conservative_lagrangian(config: UCBConfig, spec: Spec, c: float) -> Algorith
         return CostEstimate(jnp.mean(values, axis=0), deviation, conservative(values)[0])
 
     return agent.algorithm(step, dual, estimate)
+
+
+def ucb(config: UCBConfig, spec: Spec) -> Algorithm:
+    return cal(CALConfig(**asdict(config), convexity=0.0), spec)
 
 
 CAL = conservative_entry(

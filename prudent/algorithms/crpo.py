@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 
 from prudent.algorithms.on_policy_presets import SECOND_ORDER, on_policy_entry
+from prudent.pieces.dual import fixed
 from prudent.pieces.improvement import by_natural_gradient, by_passes
-from prudent.pieces.multipliers import fixed
 from prudent.pieces.on_policy import Samples, on_policy
 from prudent.pieces.types import Algorithm, Spec
 from prudent.settings.checks import Finite

@@ -25,8 +25,8 @@ from prudent.algorithms.entry import Entry
 from prudent.algorithms.presets import BY_EPISODE, BY_TWENTY_EPISODES, baseline_presets
 from prudent.pieces import policies
 from prudent.pieces.critics import CriticState, one_estimate, q_ensemble
+from prudent.pieces.dual import Multiplier, projected_ascent
 from prudent.pieces.fast import adam
-from prudent.pieces.multipliers import Multiplier, projected_ascent
 from prudent.pieces.networks import STYLES, Trained, descend, start
 from prudent.pieces.types import (
     Algorithm,
@@ -169,8 +169,8 @@ class CVPOState(NamedTuple):
 
 
 def make_trust(config: CVPOConfig, rate: float, upper: float) -> Multiplier:
-    optimiser = optax.sgd(rate) if config.trust_optimiser == "sgd" else adam(rate)
-    return projected_ascent(optimiser, 0.0, upper)
+    optimiser = optax.sgd if config.trust_optimiser == "sgd" else adam
+    return projected_ascent(rate, 0.0, optimiser, upper)
 
 
 def cvpo(config: CVPOConfig, spec: Spec) -> Algorithm:

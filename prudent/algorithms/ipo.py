@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 
 from prudent.algorithms.on_policy_presets import NORMALISED, on_policy_entry
+from prudent.pieces.dual import Multiplier
 from prudent.pieces.improvement import by_passes
-from prudent.pieces.multipliers import Multiplier
 from prudent.pieces.on_policy import lagrangian, on_policy
 from prudent.pieces.surrogates import barrier
 from prudent.pieces.types import Algorithm, Spec

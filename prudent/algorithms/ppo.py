@@ -6,8 +6,8 @@ The cost is estimated and reported all the same. ε is `clip`.
 """
 
 from prudent.algorithms.on_policy_presets import on_policy_entry
+from prudent.pieces.dual import fixed
 from prudent.pieces.improvement import by_passes
-from prudent.pieces.multipliers import fixed
 from prudent.pieces.on_policy import on_policy, reward_only
 from prudent.pieces.types import Algorithm, Spec
 from prudent.settings.configs import ClippedConfig

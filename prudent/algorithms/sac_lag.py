@@ -15,10 +15,10 @@ import jax.numpy as jnp
 
 from prudent.algorithms.presets import conservative_entry
 from prudent.pieces.critics import one_estimate
-from prudent.pieces.dual import make_dual
+from prudent.pieces.dual import DualConfig, make_dual
 from prudent.pieces.soft import SoftState, sac_agent
 from prudent.pieces.types import Algorithm, Batch, CostEstimate, Metrics, Spec
-from prudent.settings.configs import DualConfig, SACConfig
+from prudent.settings.configs import SACConfig
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def sac_lag(config: SACLagConfig, spec: Spec) -> Algorithm:
             **errors,
             **dual.metrics(heard, new_dual, estimated),
             "entropy": entropy,
-            "temperature": agent.temperature(state),
+            "temperature": agent.temperature.value(state.temperature),
             "cost_weight": jnp.sum(weight),
             "ensemble_spread": jnp.zeros_like(entropy),  # of a single critic
         }

@@ -20,15 +20,14 @@ import jax.numpy as jnp
 from prudent.algorithms.entry import Entry
 from prudent.algorithms.presets import BY_TWENTY_EPISODES, baseline_presets
 from prudent.pieces.critics import one_estimate, q_ensemble
-from prudent.pieces.dual import make_dual
+from prudent.pieces.dual import DualConfig, fixed, make_dual, pid
 from prudent.pieces.fast import adam
-from prudent.pieces.multipliers import fixed, pid
 from prudent.pieces.networks import STYLES
 from prudent.pieces.policies import tanh_gaussian
 from prudent.pieces.soft import SoftState, soft_actor_critic
 from prudent.pieces.types import Algorithm, Batch, CostEstimate, Metrics, Spec
 from prudent.settings.checks import NotNegative, Positive, Values
-from prudent.settings.configs import DualConfig, OffPolicyConfig
+from prudent.settings.configs import OffPolicyConfig
 from prudent.settings.schedules import OffPolicySchedule
 from prudent.tasks.task import Task
 

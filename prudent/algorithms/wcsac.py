@@ -24,15 +24,14 @@ from prudent.algorithms.entry import Entry
 from prudent.algorithms.presets import baseline_presets
 from prudent.pieces import critics
 from prudent.pieces.critics import Critic
-from prudent.pieces.dual import make_dual
+from prudent.pieces.dual import DualConfig, make_dual, rectify, softplus_ascent
 from prudent.pieces.fast import adam
-from prudent.pieces.multipliers import rectify, softplus_ascent
 from prudent.pieces.networks import STYLES
 from prudent.pieces.policies import tanh_gaussian
 from prudent.pieces.soft import SoftState, soft_actor_critic
 from prudent.pieces.types import Algorithm, Batch, CostEstimate, Metrics, Spec
 from prudent.settings.checks import Finite, NotNegative, Positive, PositiveShare, Values
-from prudent.settings.configs import DualConfig, OffPolicyConfig
+from prudent.settings.configs import OffPolicyConfig
 from prudent.settings.schedules import OffPolicySchedule
 from prudent.tasks.task import Task
 
@@ -90,11 +89,11 @@ def wcsac(config: WCSACConfig, spec: Spec) -> Algorithm:
         spec,
         tanh_gaussian(spec, config.hidden),
         {"rewards": critic(2), "costs": costs, "variances": variances},
-        softplus_ascent(optimiser, math.log(2.0)),
+        softplus_ascent(config.learning_rate, math.log(2.0)),
         optimiser,
         target_entropy=-float(spec.action_size) if floor is None else floor,
     )
-    ascent = softplus_ascent(adam(config.multiplier_learning_rate), math.log(2.0))
+    ascent = softplus_ascent(config.multiplier_learning_rate, math.log(2.0))
     dual = make_dual(DualConfig(), spec, agent, ascent)
 
     def cost_at_risk(state: SoftState, *where: jax.Array) -> jax.Array:  # [K, B]
@@ -155,7 +154,7 @@ def wcsac(config: WCSACConfig, spec: Spec) -> Algorithm:
         return state, {
             **metrics,
             "entropy": entropy,
-            "temperature": agent.temperature(state),
+            "temperature": agent.temperature.value(state.temperature),
             "variance_target": jnp.mean(variance_target),
             "variance_clipped": jnp.mean(variance_target != variance),
             "cost_weight": jnp.sum(weight),

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from prudent.pieces.networks import Style, Trained, descend, ensemble, mlp, start
+from prudent.pieces.networks import Style, Trained, descend, mlp, start
 from prudent.pieces.types import CostEstimate, Params, Spec
 
 
@@ -66,14 +66,15 @@ def q_ensemble(
 
     `loss_over_members` joins the members' mean errors; Adam feels it only through its epsilon.
     """
-    network = ensemble(mlp((spec.observation_size + spec.action_size, *hidden, 1), style), size)
+    network = mlp((spec.observation_size + spec.action_size, *hidden, 1), style)
+    members = jax.vmap(network.apply, in_axes=(0, None))
 
     def evaluate(params: Params, observation: jax.Array, action: jax.Array) -> jax.Array:
         x = jnp.concatenate([observation, action], axis=-1)
-        return quantity.output(network.apply(params, x)[..., 0])
+        return quantity.output(members(params, x)[..., 0])
 
     def init(key: jax.Array) -> CriticState:
-        params = network.init(key)
+        params = jax.vmap(network.init)(jax.random.split(key, size))
         # A copy, not an alias: a state that holds one buffer twice cannot be donated.
         return CriticState(start(params, optimiser), target=jax.tree.map(jnp.copy, params))
 

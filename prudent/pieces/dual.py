@@ -1,7 +1,7 @@
 """The dual side of a constrained problem: the multiplier, its budget, where cost is measured.
 
     violation     G = Q̂ - d,  Q̂ the mean of the cost critics' estimate where it is measured
-    multiplier    λ answers to G by one of the rules in `multipliers`
+    multiplier    λ follows G by one of the rules in `ASCENTS`
     budget        d, or d - b where it is calibrated by finished episodes:
 
         b <- clip(b + min(1, n / W) (J - Q̄ - b), -L |d|, 0.9 |d|)
@@ -15,19 +15,168 @@ under a budget that cannot be kept. The first W episodes, of a policy and critic
 do not count. The bounds limit what few and wild episodes can do; the upper one is below |d| since
 no Q̄ can be below 0 where costs are not negative.
 
-Everything has a leading axis [K], one entry per limit; most tasks have one.
+A `Dual` has a leading axis [K] everywhere, one entry per limit; most tasks have one. A `Multiplier`
+alone is a scalar. SAC's temperature is one too, of the constraint that entropy stay above a floor.
+
+A new rule needs only this file: a function, its entry in `ASCENTS`, its name in `DualConfig`.
 """
 
+import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import optax
 
-from prudent.pieces.multipliers import ASCENTS, Multiplier
-from prudent.pieces.soft import SoftActorCritic, SoftState
+from prudent.pieces.fast import adam
 from prudent.pieces.types import Batch, Metrics, Spec
-from prudent.settings.configs import DualConfig
+from prudent.settings.checks import STORED_IF_CHANGED, Count, NotNegative, Positive
+
+if TYPE_CHECKING:  # `soft` imports this module
+    from prudent.pieces.soft import SoftActorCritic, SoftState
+
+
+class Multiplier(NamedTuple):
+    """A dual variable: what one unit of violation costs, in units of reward. A violation is the
+    constrained quantity minus its bound, so it is positive where the constraint is broken.
+    """
+
+    init: Callable[[], Any]
+    value: Callable[[Any], jax.Array]  # state -> scalar >= 0
+    update: Callable[[Any, jax.Array], Any]  # state, violation -> state
+
+
+class AscentState(NamedTuple):
+    parameter: jax.Array
+    optimiser: Any
+
+
+Optimiser = Callable[[float], optax.GradientTransformation]  # of a learning rate
+
+
+def _ascent(
+    optimiser: optax.GradientTransformation,
+    initial: float,
+    value: Callable[[jax.Array], jax.Array],
+    lower: float | None = None,
+    upper: float | None = None,
+) -> Multiplier:
+    """Gradient ascent on value(parameter) * violation, the parameter clipped to its bounds."""
+
+    def init() -> AscentState:
+        parameter = jnp.asarray(initial, jnp.result_type(float))
+        return AscentState(parameter, optimiser.init(parameter))
+
+    def update(state: AscentState, violation: jax.Array) -> AscentState:
+        descent = -jax.grad(value)(state.parameter) * violation
+        step, optimiser_state = optimiser.update(descent, state.optimiser)
+        return AscentState(jnp.clip(state.parameter + step, lower, upper), optimiser_state)
+
+    return Multiplier(init, lambda state: value(state.parameter), update)
+
+
+# Beyond any meaning, but finite: under a budget that cannot be kept a multiplier grows forever, and
+# the square of its gradient must still fit a float32.
+LARGEST = 1e12
+
+
+def log_ascent(rate: float, initial: float, optimiser: Optimiser = adam) -> Multiplier:
+    """On the logarithm, which keeps the multiplier positive."""
+    return _ascent(optimiser(rate), math.log(initial), jnp.exp, upper=math.log(LARGEST))
+
+
+def softplus_ascent(rate: float, initial: float, optimiser: Optimiser = adam) -> Multiplier:
+    """On p with multiplier = log(1 + exp(p))."""
+    return _ascent(optimiser(rate), math.log(math.expm1(initial)), jax.nn.softplus)
+
+
+def projected_ascent(
+    rate: float, initial: float, optimiser: Optimiser = adam, upper: float | None = None
+) -> Multiplier:
+    """On the multiplier itself, clipped into [0, upper]."""
+    return _ascent(optimiser(rate), initial, lambda multiplier: multiplier, 0.0, upper)
+
+
+class PIDState(NamedTuple):
+    integral: jax.Array
+    error: jax.Array  # the violation seen last
+    value: jax.Array
+
+
+def pid(proportional: float, integral: float, derivative: float) -> Multiplier:
+    """Proportional, integral and derivative control of the violation e (Stooke et al., 2020):
+
+    λ = max(0, P max(0, e) + I Σe + D max(0, e - e_before)), the sum kept at 0 or above.
+    """
+
+    def init() -> PIDState:
+        zero = jnp.zeros((), jnp.result_type(float))
+        return PIDState(zero, zero + 0.0, zero + 0.0)
+
+    def update(state: PIDState, violation: jax.Array) -> PIDState:
+        total = jnp.maximum(state.integral + violation, 0.0)
+        rise = jnp.maximum(violation - state.error, 0.0)
+        control = proportional * jnp.maximum(violation, 0.0)
+        control = control + integral * total + derivative * rise
+        return PIDState(total, violation, jnp.maximum(control, 0.0))
+
+    return Multiplier(init, lambda state: state.value, update)
+
+
+def fixed(value: float) -> Multiplier:
+    """A penalty that never moves; 0 ignores the constraint."""
+    return Multiplier(
+        init=lambda: (),
+        value=lambda state: jnp.asarray(value, jnp.result_type(float)),
+        update=lambda state, violation: state,
+    )
+
+
+ASCENTS: dict[str, Callable[..., Multiplier]] = {  # rate, initial value
+    "log_adam": log_ascent,
+    "softplus_adam": softplus_ascent,
+    "projected_adam": projected_ascent,
+    "projected_sgd": partial(projected_ascent, optimiser=optax.sgd),
+    "fixed": lambda rate, initial: fixed(initial),
+}
+
+
+@dataclass(frozen=True)
+class DualConfig:
+    """What is read where a multiplier answers to cost critics (`docs/algorithms/cal.md` has the
+    equations).
+    """
+
+    dual_action: Literal["buffer", "policy"] = "buffer"
+    """Actions at which the violation is measured: those in the replay, or fresh ones."""
+    multiplier: Literal["log_adam", "projected_sgd", "softplus_adam", "fixed"] = "log_adam"
+    """How the Lagrange multiplier is kept and moved."""
+    multiplier_learning_rate: Positive = 3e-4
+    initial_multiplier: NotNegative = 0.6931
+    rescale_policy_loss: bool = False
+    """Divide the policy's loss by 1 + cost weight, so that large weights keep the step size."""
+    dual_states: Annotated[Literal["replay", "recent"], STORED_IF_CHANGED] = "replay"
+    """States at which the violation is measured: all in the replay, or those of recent steps."""
+    recent_steps: Annotated[Count, STORED_IF_CHANGED] = 2_000
+    """How many environment steps are recent."""
+    calibration: Annotated[Literal["none", "episodes"], STORED_IF_CHANGED] = "none"
+    """Move the budget of the multiplier by what its estimate misses of training episodes' cost."""
+    calibration_episodes: Annotated[Count, STORED_IF_CHANGED] = 10
+    """Episodes that this averages over, and that it waits for first."""
+    calibration_limit: Annotated[Positive, STORED_IF_CHANGED] = 10.0
+    """Farthest that it raises the budget, in multiples of the budget."""
+    cost_bounds: Annotated[Literal["none", "task"], STORED_IF_CHANGED] = "none"
+    """Clip the cost critics' targets to what the task's range of costs allows. One that declares
+    none charges 0 or more."""
+
+
+def rectify(multiplier: jax.Array, violation: jax.Array, convexity: float) -> jax.Array:
+    """Slope of the augmented Lagrangian, max(λ + c G, 0); λ itself if c = 0."""
+    return jnp.maximum(multiplier + convexity * violation, 0.0)
+
 
 LARGEST_CUT = 0.9  # of the budget
 
@@ -59,26 +208,6 @@ class Dual(NamedTuple):
     metrics: Callable[[DualState, DualState, jax.Array], Metrics]  # before, after, estimate [K]
 
 
-def per_limit(one: Multiplier, limits: int) -> Multiplier:
-    """`limits` multipliers of one kind, each with its own violation."""
-
-    def init() -> Any:
-        return jax.tree.map(lambda leaf: jnp.stack([leaf] * limits), one.init())
-
-    # The size is named, since a rule may have no state.
-    value = jax.vmap(one.value, axis_size=limits)
-    return Multiplier(init, value, jax.vmap(one.update, axis_size=limits))
-
-
-def named(values: Mapping[str, jax.Array]) -> Metrics:
-    """Scalars by name; those of several limits are numbered."""
-    return {
-        name if len(each) == 1 else f"{name}_{k}": each[k]
-        for name, each in values.items()
-        for k in range(len(each))
-    }
-
-
 def calibrated(
     old: Calibration, batch: Batch, budgets: jax.Array, window: int, limit: float
 ) -> Calibration:
@@ -100,14 +229,15 @@ def calibrated(
 
 
 def make_dual(
-    config: DualConfig, spec: Spec, agent: SoftActorCritic, rule: Multiplier | None = None
+    config: DualConfig, spec: Spec, agent: "SoftActorCritic", rule: Multiplier | None = None
 ) -> Dual:
     """`rule` says how a multiplier moves; by default the settings do."""
     if rule is None:
         ascent = ASCENTS[config.multiplier]
         rule = ascent(config.multiplier_learning_rate, config.initial_multiplier)
     budgets = jnp.atleast_1d(jnp.asarray(spec.cost_budget, jnp.result_type(float)))
-    multiplier = per_limit(rule, len(budgets))
+    # One for each limit. The size is named, since a rule may have no state.
+    multiplier = Multiplier._make(jax.vmap(part, axis_size=len(budgets)) for part in rule)
     by_episodes, recent = config.calibration == "episodes", config.dual_states == "recent"
     requires = {"recent": config.recent_steps} if recent else {}
     requires |= {"episodes": 1, "episode_cost": len(budgets)} if by_episodes else {}
@@ -118,7 +248,7 @@ def make_dual(
         return DualState(multiplier.init(), begun)
 
     def where(
-        state: SoftState, batch: Batch, key: jax.Array, key_recent: jax.Array
+        state: "SoftState", batch: Batch, key: jax.Array, key_recent: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         rows, key = (batch.extras["recent"], key_recent) if recent else (batch, key)
         if config.dual_action == "buffer":
@@ -161,7 +291,13 @@ def make_dual(
             "violation": estimate - budget(before),
             "multiplier": multiplier.value(after.multiplier),
         }
-        return named(values | ({"effective_budget": budget(before)} if by_episodes else {}))
+        if by_episodes:
+            values["effective_budget"] = budget(before)
+        return {  # scalars; those of several limits are numbered
+            name if len(budgets) == 1 else f"{name}_{k}": each[k]
+            for name, each in values.items()
+            for k in range(len(budgets))
+        }
 
     return Dual(
         init=init,

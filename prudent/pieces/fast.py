@@ -3,6 +3,7 @@
 The gains are shares of an update's time, on Hopper with batches of 12 rows.
 """
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -37,26 +38,18 @@ def _silu_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[ja
 FEW_ROWS = 32
 
 
-@jax.custom_vjp
-def _product_of_few_rows(x: jax.Array, weight: jax.Array) -> jax.Array:
+@jax.custom_gradient  # type: ignore[untyped-decorator]
+def _product_of_few_rows(x: jax.Array, weight: jax.Array) -> tuple[jax.Array, Any]:
     """[B, in] @ [in, out]. For few rows, the gradient of x is quicker with the large matrix on the
     left.
 
     Gain: 24 % for SAC-Lag, 1 % for CAL.
     """
-    return x @ weight
 
+    def gradients(y: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return (weight @ y.T).T, x.T @ y
 
-def _forward(x: jax.Array, weight: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    return x @ weight, (x, weight)
-
-
-def _backward(kept: tuple[jax.Array, jax.Array], y: jax.Array) -> tuple[jax.Array, jax.Array]:
-    x, weight = kept
-    return (weight @ y.T).T, x.T @ y
-
-
-_product_of_few_rows.defvjp(_forward, _backward)
+    return x @ weight, gradients
 
 
 def dense(x: jax.Array, weight: jax.Array, forward_mode: bool) -> jax.Array:
@@ -66,6 +59,11 @@ def dense(x: jax.Array, weight: jax.Array, forward_mode: bool) -> jax.Array:
     if forward_mode or x.ndim != 2 or len(x) > FEW_ROWS:
         return x @ weight
     return _product_of_few_rows(x, weight)
+
+
+def _average(decay: float, old: jax.Array, new: jax.Array) -> jax.Array:
+    """`optax.tree.update_moment` adds in the other order, which rounds otherwise."""
+    return decay * old + (1 - decay) * new
 
 
 def adam(rate: float | jax.Array) -> optax.GradientTransformation:
@@ -79,10 +77,9 @@ def adam(rate: float | jax.Array) -> optax.GradientTransformation:
     def update(gradient: Params, state: Any, params: Params = None) -> tuple[Params, Any]:
         (count, mean, square), *rest = state
         count = count + 1
-        mean = jax.tree.map(lambda m, g: decay * m + (1 - decay) * g, mean, gradient)
-        square = jax.tree.map(
-            lambda v, g: square_decay * v + (1 - square_decay) * g**2, square, gradient
-        )
+        mean = jax.tree.map(partial(_average, decay), mean, gradient)
+        squared = jax.tree.map(jnp.square, gradient)
+        square = jax.tree.map(partial(_average, square_decay), square, squared)
         correction = jnp.sqrt(1 - square_decay**count)
         step, floor = -rate * correction / (1 - decay**count), epsilon * correction
         change = jax.tree.map(lambda m, v: step * m / (jnp.sqrt(v) + floor), mean, square)

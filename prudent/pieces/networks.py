@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
@@ -23,7 +24,8 @@ class Style(NamedTuple):
 
     activation: str  # a name in ACTIVATIONS
     draw: Callable[..., jax.Array]  # key, shape -> numbers of the initial distribution, unscaled
-    scale: Callable[[int, int], float]  # inputs, outputs -> their scale in that layer
+    gain: float  # a layer's numbers are scaled by the root of this over its fan
+    fan: str  # "inputs", or "both": inputs + outputs
     bias: bool = False  # biases drawn as the weights are, instead of zeros
     output_scale: float = 1.0  # of the last layer's weights; below 1 its bias is zero too
 
@@ -38,26 +40,30 @@ STYLES = {
     # Xavier-uniform.
     "relu-xavier": Style(
         activation="relu",
-        draw=lambda key, shape: jax.random.uniform(key, shape, minval=-1.0, maxval=1.0),
-        scale=lambda inputs, outputs: math.sqrt(6.0 / (inputs + outputs)),
+        draw=partial(jax.random.uniform, minval=-1.0, maxval=1.0),
+        gain=6.0,
+        fan="both",
     ),
     # Xavier-normal.
     "relu-xavier-normal": Style(
         activation="relu",
         draw=jax.random.normal,
-        scale=lambda inputs, outputs: math.sqrt(2.0 / (inputs + outputs)),
+        gain=2.0,
+        fan="both",
     ),
     # Normal with standard deviation 1 / (2 sqrt(inputs)).
     "silu-normal": Style(
         activation="silu",
         draw=jax.random.normal,
-        scale=lambda inputs, outputs: 0.5 / math.sqrt(inputs),
+        gain=0.25,
+        fan="inputs",
     ),
 }
 _TANH = Style(
     activation="tanh",
     draw=STYLES["relu-xavier"].draw,
-    scale=lambda inputs, outputs: 1.0 / math.sqrt(inputs),
+    gain=1.0,
+    fan="inputs",
     bias=True,
 )
 # PyTorch's default, uniform within 1 / sqrt(inputs); and with an output that starts near zero.
@@ -71,7 +77,8 @@ def mlp(sizes: Sequence[int], style: Style, heads: int = 1, forward_mode: bool =
     """
     *hidden_shapes, (last, outputs) = pairwise(sizes)
     shapes = [*hidden_shapes, (last, heads * outputs)]
-    scales = [style.scale(*shape) for shape in (*hidden_shapes, (last, outputs))]
+    layers = [*hidden_shapes, (last, outputs)]
+    fans = [sum(layer) if style.fan == "both" else layer[0] for layer in layers]
 
     def init(key: jax.Array) -> Params:
         # One draw for all layers: a program of many draws takes ten seconds to compile.
@@ -79,8 +86,8 @@ def mlp(sizes: Sequence[int], style: Style, heads: int = 1, forward_mode: bool =
         counts = [inputs * outputs for inputs, outputs in rows]
         numbers = jnp.split(style.draw(key, (sum(counts),)), list(accumulate(counts))[:-1])
         blocks = [
-            scale * part.reshape(shape)
-            for part, shape, scale in zip(numbers, rows, scales, strict=True)
+            math.sqrt(style.gain / fan) * part.reshape(shape)
+            for part, shape, fan in zip(numbers, rows, fans, strict=True)
         ]
         params = [
             {
@@ -101,18 +108,6 @@ def mlp(sizes: Sequence[int], style: Style, heads: int = 1, forward_mode: bool =
             x = dense(x, layer["weight"], forward_mode)
             x = activation(x + layer["bias"][leading])
         return dense(x, params[-1]["weight"], forward_mode) + params[-1]["bias"][leading]
-
-    return Network(init, apply)
-
-
-def ensemble(network: Network, size: int) -> Network:
-    """Independent copies of `network`: parameters and outputs gain a leading [size] axis."""
-
-    def init(key: jax.Array) -> Params:
-        return jax.vmap(network.init)(jax.random.split(key, size))
-
-    def apply(params: Params, x: jax.Array) -> jax.Array:
-        return jax.vmap(network.apply, in_axes=(0, None))(params, x)
 
     return Network(init, apply)
 

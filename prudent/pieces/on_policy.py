@@ -17,8 +17,7 @@ import optax
 
 from prudent.pieces.advantages import centred, generalised_advantages, standardised
 from prudent.pieces.critics import Value, value_function
-from prudent.pieces.fast import adam
-from prudent.pieces.multipliers import Multiplier, projected_ascent
+from prudent.pieces.dual import ASCENTS, Multiplier
 from prudent.pieces.networks import STYLES, Trained, clipped_adam, start
 from prudent.pieces.policies import Gaussian, gaussian
 from prudent.pieces.surrogates import penalised
@@ -175,9 +174,8 @@ def fit_critics(parts: Parts, state: ActorCritic, batch: Samples) -> tuple[Actor
 def adaptive(config: LagrangianConfig) -> Multiplier:
     """The Lagrange multiplier by gradient ascent on λ (J_C - budget), kept within its bounds."""
     rate = config.multiplier_learning_rate
-    optimiser = adam(rate) if config.multiplier == "projected_adam" else optax.sgd(rate)
-    upper = jnp.inf if config.largest_multiplier is None else config.largest_multiplier
-    return projected_ascent(optimiser, config.initial_multiplier, upper)
+    upper = config.largest_multiplier
+    return ASCENTS[config.multiplier](rate, config.initial_multiplier, upper=upper)
 
 
 def lagrangian(batch: Samples, multiplier: jax.Array, violation: jax.Array) -> jax.Array:

@@ -11,6 +11,7 @@ below in its own order.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -18,8 +19,8 @@ import jax.numpy as jnp
 import optax
 
 from prudent.pieces.critics import Critic, CriticState, q_ensemble
+from prudent.pieces.dual import Multiplier, log_ascent
 from prudent.pieces.fast import adam
-from prudent.pieces.multipliers import Multiplier, log_ascent
 from prudent.pieces.networks import STYLES, Trained, descend, start
 from prudent.pieces.policies import Policy, Sample, in_environment_units, tanh_gaussian
 from prudent.pieces.types import Algorithm, Batch, CostEstimate, Metrics, Params, Spec, each_update
@@ -51,7 +52,7 @@ class SoftActorCritic(NamedTuple):
     sample: Callable[[Params, jax.Array, jax.Array], Sample]
     rewards: Critic
     costs: Critic
-    temperature: Callable[[SoftState], jax.Array]
+    temperature: Multiplier
     # state, batch, a sample at its next observations -> [1, B]
     reward_target: Callable[[SoftState, Batch, Sample], jax.Array]
     # batch, values of the next actions [E, B] -> [E, B]
@@ -72,14 +73,10 @@ def sac_agent(
     """Two reward critics, of which the lower is believed, and an ensemble of cost critics."""
     optimiser = adam(config.learning_rate)
     floor = config.target_entropy
-
-    def ensemble(style: str, **options: Any) -> Critic:
-        rate = config.target_rate
-        return q_ensemble(spec, config.hidden, STYLES[style], target_rate=rate, **options)
-
-    rewards = ensemble("relu-xavier", size=2, optimiser=optimiser)
+    ensemble = partial(q_ensemble, spec, config.hidden, target_rate=config.target_rate)
+    rewards = ensemble(STYLES["relu-xavier"], size=2, optimiser=optimiser)
     costs = ensemble(
-        config.cost_network,
+        STYLES[config.cost_network],
         size=cost_critics,
         optimiser=adam(config.cost_learning_rate),
         loss_over_members=jnp.sum if cost_loss == "sum" else jnp.mean,
@@ -89,7 +86,7 @@ def sac_agent(
         spec,
         tanh_gaussian(spec, config.hidden),
         {"rewards": rewards, "costs": costs},
-        log_ascent(optimiser, config.initial_temperature),
+        log_ascent(config.learning_rate, config.initial_temperature),
         optimiser,
         target_entropy=-float(spec.action_size) if floor is None else floor,
     )
@@ -113,21 +110,7 @@ def soft_actor_critic(
     if isinstance(config, SACConfig):
         period, counter = config.target_period, config.target_counter
         units = config.critic_action_units
-
-    def init(dual: Any, key: jax.Array) -> SoftState:
-        key_policy, *keys = jax.random.split(key, 1 + len(critics))
-        pairs = zip(critics.items(), keys, strict=True)
-        estimates: Any = {name: critic.init(key) for (name, critic), key in pairs}
-        return SoftState(
-            policy=start(policy.init(key_policy), optimiser),
-            temperature=temperature.init(),
-            dual=dual,
-            updates=jnp.zeros((), jnp.int32),
-            **estimates,
-        )
-
-    def seen(action: jax.Array) -> jax.Array:
-        return in_environment_units(spec, action) if units == "env" else action
+    seen = partial(in_environment_units, spec) if units == "env" else lambda action: action
 
     def sample(params: Params, observation: jax.Array, key: jax.Array) -> Sample:
         drawn = policy.sample(params, observation, key)
@@ -191,8 +174,20 @@ def soft_actor_critic(
         dual: Any,
         estimate: Callable[..., CostEstimate],
     ) -> Algorithm:
+        def init(key: jax.Array) -> SoftState:
+            key_policy, *keys = jax.random.split(key, 1 + len(critics))
+            pairs = zip(critics.items(), keys, strict=True)
+            estimates: Any = {name: critic.init(key) for (name, critic), key in pairs}
+            return SoftState(
+                policy=start(policy.init(key_policy), optimiser),
+                temperature=temperature.init(),
+                dual=dual.init(),
+                updates=jnp.zeros((), jnp.int32),
+                **estimates,
+            )
+
         return Algorithm(
-            init=lambda key: init(dual.init(), key),
+            init=init,
             act=lambda state, s, key: policy.sample(state.policy.params, s, key).action,
             act_greedily=lambda state, s: policy.mode(state.policy.params, s),
             update=each_update(step, dual.requires),
@@ -206,7 +201,7 @@ def soft_actor_critic(
         sample=sample,
         rewards=rewards,
         costs=critics["costs"],
-        temperature=lambda state: temperature.value(state.temperature),
+        temperature=temperature,
         reward_target=reward_target,
         cost_target=cost_target,
         fit=fit,

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from prudent.pieces.multipliers import Multiplier
+from prudent.pieces.dual import Multiplier
 from prudent.pieces.networks import Trained, descend
 from prudent.pieces.policies import Moments, log_density, mean_divergence, spread_divergence
 from prudent.pieces.types import Params

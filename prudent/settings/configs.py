@@ -5,10 +5,9 @@ extend each other to share fields, and hold nothing but fields. Nothing here imp
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 from prudent.settings.checks import (
-    STORED_IF_CHANGED,
     Count,
     Finite,
     NotNegative,
@@ -51,35 +50,6 @@ class SACConfig(OffPolicyConfig):
     """Activation and initial weights of the cost critics."""
     critic_action_units: Literal["env", "unit"] = "env"
     """Whether critics see actions in the environment's units or in [-1, 1]."""
-
-
-@dataclass(frozen=True)
-class DualConfig:
-    """What is read where a multiplier answers to cost critics (`docs/algorithms/cal.md` has the
-    equations).
-    """
-
-    dual_action: Literal["buffer", "policy"] = "buffer"
-    """Actions at which the violation is measured: those in the replay, or fresh ones."""
-    multiplier: Literal["log_adam", "projected_sgd", "softplus_adam", "fixed"] = "log_adam"
-    """How the Lagrange multiplier is kept and moved."""
-    multiplier_learning_rate: Positive = 3e-4
-    initial_multiplier: NotNegative = 0.6931
-    rescale_policy_loss: bool = False
-    """Divide the policy's loss by 1 + cost weight, so that large weights keep the step size."""
-    dual_states: Annotated[Literal["replay", "recent"], STORED_IF_CHANGED] = "replay"
-    """States at which the violation is measured: all in the replay, or those of recent steps."""
-    recent_steps: Annotated[Count, STORED_IF_CHANGED] = 2_000
-    """How many environment steps are recent."""
-    calibration: Annotated[Literal["none", "episodes"], STORED_IF_CHANGED] = "none"
-    """Move the budget of the multiplier by what its estimate misses of training episodes' cost."""
-    calibration_episodes: Annotated[Count, STORED_IF_CHANGED] = 10
-    """Episodes that this averages over, and that it waits for first."""
-    calibration_limit: Annotated[Positive, STORED_IF_CHANGED] = 10.0
-    """Farthest that it raises the budget, in multiples of the budget."""
-    cost_bounds: Annotated[Literal["none", "task"], STORED_IF_CHANGED] = "none"
-    """Clip the cost critics' targets to what the task's range of costs allows. One that declares
-    none charges 0 or more."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 from prudent.settings.checks import STORED_IF_CHANGED, Count, Finite, Seed, checked, unstored
-from prudent.settings.configs import AlgorithmConfig, DualConfig
+from prudent.settings.configs import AlgorithmConfig
 from prudent.settings.schedules import (
     OffPolicySchedule,
     OnPolicySchedule,
@@ -171,14 +171,16 @@ def check_replay(config: Any, schedule: OffPolicySchedule | SemiBatchSchedule) -
             f"a replay of {schedule.replay_capacity} never holds a batch of {schedule.batch_size}; "
             "choose a larger replay_capacity or a smaller batch_size"
         )
-    if not isinstance(config, DualConfig):
-        return
-    if config.dual_states == "recent" and config.recent_steps < schedule.batch_size:
+    if (
+        getattr(config, "dual_states", "replay") == "recent"
+        and config.recent_steps < schedule.batch_size
+    ):
         raise ValueError(
             f"{config.recent_steps} recent steps never make a batch of {schedule.batch_size}; "
             "choose a larger recent_steps or a smaller batch_size"
         )
-    if config.multiplier in ("log_adam", "softplus_adam") and not config.initial_multiplier:
+    logarithmic = getattr(config, "multiplier", "fixed") in ("log_adam", "softplus_adam")
+    if logarithmic and not config.initial_multiplier:
         raise ValueError(
             f"--initial-multiplier is 0; with --multiplier {config.multiplier} it must be above 0"
         )

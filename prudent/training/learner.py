@@ -98,14 +98,9 @@ def compiled(algorithm: Algorithm, seed: int, read: Callable[[Any], Any], exampl
     # Keys are arguments, not constants of the compiled programs: all seeds share one compilation.
     key_init, key_act, key_update, key_evaluate = jax.random.split(jax.random.key(seed), 4)
 
-    def learn(
-        state: Any, data: Any, key: jax.Array, moment: jax.Array
-    ) -> tuple[Any, dict[str, jax.Array]]:
-        return algorithm.update(state, read(data), jax.random.fold_in(key, moment))
-
     @partial(jax.jit, donate_argnums=1)
     def update(key: jax.Array, state: Any, data: Any, moment: jax.Array) -> tuple[Any, jax.Array]:
-        state, metrics = learn(state, data, key, moment)
+        state, metrics = algorithm.update(state, read(data), jax.random.fold_in(key, moment))
         return state, jnp.stack([metrics[name] for name in sorted(metrics)])
 
     @jax.jit
@@ -113,7 +108,8 @@ def compiled(algorithm: Algorithm, seed: int, read: Callable[[Any], Any], exampl
         return algorithm.act(state, observation, jax.random.fold_in(key, step))
 
     state = jax.eval_shape(algorithm.init, key_init)
-    metrics = jax.eval_shape(learn, state, example, key_update, COUNT)[1]
+    data = jax.eval_shape(read, example)
+    metrics = jax.eval_shape(algorithm.update, state, data, key_update)[1]
     check_metrics(metrics)
     return Learner(
         algorithm=algorithm,

@@ -10,7 +10,6 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from prudent.settings.configs import DualConfig
 from prudent.settings.run import Run
 from prudent.settings.schedules import OnPolicySchedule, SemiBatchSchedule
 
@@ -94,7 +93,7 @@ def start_line(run: Run, folder: Path) -> str:
             f"which the critic sees as {run.critic_budget():.6g} "
             f"(discounted by {run.config.cost_discount:g})"
         )
-        if isinstance(run.config, DualConfig) and run.config.calibration == "episodes":
+        if getattr(run.config, "calibration", "none") == "episodes":
             seen += ", calibrated by episodes" if run.budget else "; calibration has no effect on 0"
     _, largest = run.step_bounds()
     if largest is not None:

@@ -23,7 +23,7 @@ from transcription import Settings, cal_step
 from prudent.algorithms.cal import CALConfig, UCBConfig, cal, ucb
 from prudent.algorithms.sac_lag import SACConfig, SACLagConfig, sac, sac_lag
 from prudent.pieces.critics import upper_confidence
-from prudent.pieces.networks import STYLES, ensemble, mlp
+from prudent.pieces.networks import STYLES, mlp
 from prudent.pieces.policies import tanh_gaussian
 from prudent.settings.checks import fitting
 
@@ -145,15 +145,16 @@ def test_the_policy_follows_the_gradient_of_the_augmented_lagrangian(dual_action
     scale, centre = np.array(SPEC.action_scale)[None], np.array(SPEC.action_centre)[None]
     multiplier, c = config.initial_multiplier, config.convexity
 
-    def values(name, size, action):
-        network = ensemble(mlp((7, 8, 6, 1), STYLES[style[name]]), size)
+    def values(name, action):
+        network = mlp((7, 8, 6, 1), STYLES[style[name]])
         x = jnp.concatenate([batch.observation, scale * action + centre], axis=-1)
-        return network.apply(getattr(after, name).online.params, x)[..., 0]
+        params = getattr(after, name).online.params
+        return jax.vmap(network.apply, in_axes=(0, None))(params, x)[..., 0]
 
     def loss(params):
         sample = policy.sample(params, batch.observation, key_now)
-        reward = jnp.min(values("rewards", 2, sample.action), axis=0)
-        cost = upper_confidence(values("costs", 4, sample.action), config.conservatism, 1)
+        reward = jnp.min(values("rewards", sample.action), axis=0)
+        cost = upper_confidence(values("costs", sample.action), config.conservatism, 1)
         violation = jnp.mean(cost) - spec.cost_budget
         penalty = (jnp.maximum(0.0, multiplier + c * violation) ** 2 - multiplier**2) / (2 * c)
         return jnp.mean(config.initial_temperature * sample.log_density - reward) + penalty

@@ -34,7 +34,7 @@ from prudent.experiments.theory import (
     velocity,
 )
 from prudent.pieces.critics import conditional_value_at_risk, tail_weight, upper_confidence
-from prudent.pieces.multipliers import rectify
+from prudent.pieces.dual import rectify
 
 ROOT = Path(prudent.__file__).parents[1]
 ALL_FORMS = [REPAIRED, ENERGY_AS_PRINTED, MULTIPLIER_AS_PRINTED, PRINTED]

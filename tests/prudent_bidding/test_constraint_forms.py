@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_probes import CONFIG
 
-from prudent.pieces.multipliers import ASCENTS, rectify
+from prudent.pieces.dual import ASCENTS, rectify
 from prudent.pieces.types import Batch, Spec
 from prudent_bidding.cal import BiddingCALConfig, bidding_cal
 from prudent_bidding.forms import FORMS

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prudent.pieces.critics import highest_of_random_members, spread, upper_confidence
-from prudent.pieces.multipliers import log_ascent, projected_ascent, rectify
+from prudent.pieces.dual import log_ascent, projected_ascent, rectify
 from prudent.settings.run import Constraint
 
 numbers = st.floats(-10, 10)
@@ -158,8 +158,8 @@ def test_dual_step_against_the_exact_dual_gradient(multiplier, g):
 def test_log_multiplier_moves_as_the_projected_one_and_never_reaches_zero(violation):
     import optax
 
-    log = log_ascent(optax.adam(0.1), 0.6931)
-    projected = projected_ascent(optax.sgd(0.1), 0.6931)
+    log = log_ascent(0.1, 0.6931, optax.adam)
+    projected = projected_ascent(0.1, 0.6931, optax.sgd)
     log_state, projected_state = log.init(), projected.init()
     before = float(log.value(log_state)), float(projected.value(projected_state))
     log_state = log.update(log_state, jnp.asarray(violation))

@@ -24,8 +24,8 @@ import optax
 from prudent.algorithms.entry import Entry
 from prudent.algorithms.presets import baseline_presets
 from prudent.pieces.critics import CriticState, one_estimate, q_ensemble
+from prudent.pieces.dual import ASCENTS
 from prudent.pieces.fast import adam
-from prudent.pieces.multipliers import ASCENTS
 from prudent.pieces.networks import STYLES, Trained, descend, mlp, start
 from prudent.pieces.policies import in_environment_units
 from prudent.pieces.types import (
