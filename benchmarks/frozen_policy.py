@@ -28,6 +28,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from prudent.algorithms import build_for
 from prudent.diagnostics.episodes import Visited, play
 from prudent.diagnostics.gap import describe_gap, describe_oracle, oracle_of
 from prudent.diagnostics.run import Plan, as_taught, time_limit_ends
@@ -40,7 +41,7 @@ from prudent.settings.run import Run
 from prudent.tasks.adapter import open_several
 from prudent.tasks.episodes import episode_seed
 from prudent.tasks.finding import Environment, task_of
-from prudent.training.learner import Learner, build_for, compile_for_rows
+from prudent.training.learner import Learner, compile_for_rows
 from prudent.training.replay import distinct
 
 AT_ONCE = 1000  # updates in one call

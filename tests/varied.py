@@ -13,11 +13,11 @@ import numpy as np
 from gymnasium.spaces import Box
 from numpy.random import SeedSequence
 
+from prudent.pieces.normaliser import Agent, Scaling
 from prudent.pieces.types import PolicyNetwork
 from prudent.settings.run import Constraint
 from prudent.tasks.task import Task
 from prudent.training.learner import Learner
-from prudent.training.normaliser import Agent, Scaling
 
 HORIZON = 5
 

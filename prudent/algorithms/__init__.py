@@ -3,9 +3,16 @@
 A new one of ours is a file here, and its line in the table.
 """
 
+from typing import TYPE_CHECKING
+
 from prudent.algorithms.entry import Entry, check_entry
 from prudent.backend import prepare
-from prudent.settings.registration import Home, Registry
+from prudent.settings.registration import Home, Registry, outdated
+from prudent.settings.run import Run
+from prudent.settings.schedules import OnPolicySchedule
+
+if TYPE_CHECKING:
+    from prudent.pieces.types import Algorithm, Spec
 
 OURS = {  # in the order of lists and figures: by name, the module of its entry and what it is
     "cal": Home("cal:CAL", "conservative augmented Lagrangian SAC (the paper's method)"),
@@ -47,3 +54,25 @@ def register_algorithm(entry: Entry, *, replace: bool = False) -> Entry:
     registers nothing itself.
     """
     return ALGORITHMS.register(entry, replace=replace)
+
+
+def build_for(run: Run, spec: "Spec") -> "Algorithm":
+    """The run's algorithm, for observations as the environment gives them."""
+    from prudent.pieces.normaliser import normalising
+    from prudent.pieces.types import Algorithm
+
+    build = find_algorithm(run.algorithm).build
+    try:
+        algorithm = build(run.config, spec)
+    except AttributeError as error:
+        if not outdated(error):
+            raise
+        raise ValueError(f"{run.algorithm}: {error}{outdated(error)}") from error
+    if not isinstance(algorithm, Algorithm):
+        raise ValueError(
+            f"{run.algorithm}: build returned a {type(algorithm).__name__}; a "
+            "prudent.pieces.types.Algorithm is needed"
+        )
+    if isinstance(run.schedule, OnPolicySchedule):
+        return normalising(algorithm, spec.observation_size)
+    return algorithm

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from prudent.algorithms import build_for
 from prudent.algorithms.resolve import make_run
 from prudent.bench.hopper import TASK, hopper_settings
 from prudent.bench.timing import best_in_turns
@@ -15,7 +16,7 @@ from prudent.policies.export import FORMATS, export_policy
 from prudent.policies.exported import load_exported
 from prudent.policies.policy import Policy, Recorded
 from prudent.tasks.adapter import describe_spaces, open_environment
-from prudent.training.learner import build_for, make_spec
+from prudent.training.learner import make_spec
 
 
 def measure_policies(algorithm: str) -> dict[str, float]:

@@ -10,14 +10,17 @@ from prudent.tasks import TASKS
 
 @dataclass(frozen=True)
 class ListOptions:
-    pass
+    check: bool = False
+    """Also import the algorithms of installed packages, which may take a while, and tell which of
+    them cannot be used."""
 
 
 def list(options: ListOptions) -> None:
-    algorithms, tasks = ALGORITHMS.usable(), TASKS.usable()
+    algorithms, tasks = ALGORITHMS.usable(load=options.check), TASKS.usable()
     print("algorithms")
     for name, source in algorithms.sources.items():
-        print(f"  {name:<10} {ALGORITHMS.summary(name)}{from_package(source)}")
+        summary = ALGORITHMS.summary(name) if options.check or source == OURS else ""
+        print(f"  {name:<11} {summary}{from_package(source)}")
     print("\ntasks (budget: cost allowed per episode)")
     for name, source in tasks.sources.items():
         task = TASKS[name]

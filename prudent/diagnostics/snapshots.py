@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from prudent.algorithms import build_for
 from prudent.diagnostics.gap import Estimate, Estimates
 from prudent.files import checksum, read_regular
 from prudent.policies.policy import read_environment
@@ -16,7 +17,6 @@ from prudent.runs.folder import RunFolder
 from prudent.runs.manifest import LARGEST_ARRAYS
 from prudent.runs.snapshot import read_snapshot, snapshot_path
 from prudent.tasks.episodes import Act
-from prudent.training.learner import build_for
 
 ROWS = 1024  # states that the critics judge in one call
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from prudent.algorithms import build_for
 from prudent.pieces.types import CostEstimate, PolicyNetwork, Spec
 from prudent.policies.exported import (
     ACTIVATIONS,
@@ -33,7 +34,6 @@ from prudent.tasks.episodes import (
     run_in_turns,
 )
 from prudent.tasks.task import Task, step_range
-from prudent.training.learner import build_for
 
 TOGETHER = 10  # environments that are stepped together
 

@@ -37,7 +37,7 @@ class Range(NamedTuple):
         return " and ".join(bounds) or "that is finite"
 
 
-class Later(NamedTuple):
+class StoredIfChanged(NamedTuple):
     """Marks a setting that came after runs were stored without it.
 
     At its default, which changes nothing, it is not stored: so runs that do not use it keep the
@@ -45,7 +45,7 @@ class Later(NamedTuple):
     """
 
 
-LATER = Later()
+STORED_IF_CHANGED = StoredIfChanged()
 Finite = Annotated[float, Range()]
 Positive = Annotated[float, Range(0, open_low=True)]
 NotNegative = Annotated[float, Range(0)]
@@ -62,7 +62,7 @@ def unstored(settings: Any) -> set[str]:
     return {
         field.name
         for field in fields(settings)
-        if LATER in getattr(hints[field.name], "__metadata__", ())
+        if STORED_IF_CHANGED in getattr(hints[field.name], "__metadata__", ())
         and getattr(settings, field.name) == field.default
     }
 

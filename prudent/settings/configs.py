@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from prudent.settings.checks import (
-    LATER,
+    STORED_IF_CHANGED,
     Count,
     Finite,
     NotNegative,
@@ -67,17 +67,17 @@ class DualConfig:
     initial_multiplier: NotNegative = 0.6931
     rescale_policy_loss: bool = False
     """Divide the policy's loss by 1 + cost weight, so that large weights keep the step size."""
-    dual_states: Annotated[Literal["replay", "recent"], LATER] = "replay"
+    dual_states: Annotated[Literal["replay", "recent"], STORED_IF_CHANGED] = "replay"
     """States at which the violation is measured: all in the replay, or those of recent steps."""
-    recent_steps: Annotated[Count, LATER] = 2_000
+    recent_steps: Annotated[Count, STORED_IF_CHANGED] = 2_000
     """How many environment steps are recent."""
-    calibration: Annotated[Literal["none", "episodes"], LATER] = "none"
+    calibration: Annotated[Literal["none", "episodes"], STORED_IF_CHANGED] = "none"
     """Move the budget of the multiplier by what its estimate misses of training episodes' cost."""
-    calibration_episodes: Annotated[Count, LATER] = 10
+    calibration_episodes: Annotated[Count, STORED_IF_CHANGED] = 10
     """Episodes that this averages over, and that it waits for first."""
-    calibration_limit: Annotated[Positive, LATER] = 10.0
+    calibration_limit: Annotated[Positive, STORED_IF_CHANGED] = 10.0
     """Farthest that it raises the budget, in multiples of the budget."""
-    cost_bounds: Annotated[Literal["none", "task"], LATER] = "none"
+    cost_bounds: Annotated[Literal["none", "task"], STORED_IF_CHANGED] = "none"
     """Clip the cost critics' targets to what the task's range of costs allows. One that declares
     none charges 0 or more."""
 

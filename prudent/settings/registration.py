@@ -153,21 +153,27 @@ class Registry(Mapping[str, Thing]):
             return []
         return [f"{self.what} {name!r} is ours; that of {o.package} is unused" for o in offers]
 
-    def usable(self) -> Usable:
-        """Imports what packages offer, and nothing of ours."""
+    def usable(self, load: bool = True) -> Usable:
+        """Nothing of ours is imported; what packages offer is, unless told not to: then each name
+        counts as usable.
+        """
         complaints = [
             f"{self.what} {name!r} of {offer.package} cannot be used: {complaint}"
             for name, offers in offers_in(self.group).items()
             if (complaint := self._name_complaint(name))
             for offer in offers
         ]
-        for name in self._offered():
+        others = {name: known.source for name, known in self._known.items() if known.source != OURS}
+        for name, offers in self._offered().items():
             complaints += self.unused(name)
+            if name in self._ours:
+                continue
             try:
-                self[name]
+                if load:
+                    self[name]
+                others[name] = offers[0].package
             except Unusable as error:
                 complaints.append(str(error))
-        others = {name: known.source for name, known in self._known.items() if known.source != OURS}
         return Usable(dict.fromkeys(self._ours, OURS) | others, complaints)
 
     def __getitem__(self, name: str) -> Thing:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
-from prudent.settings.checks import LATER, Count, Finite, Seed, checked, unstored
+from prudent.settings.checks import STORED_IF_CHANGED, Count, Finite, Seed, checked, unstored
 from prudent.settings.configs import AlgorithmConfig, DualConfig
 from prudent.settings.schedules import (
     OffPolicySchedule,
@@ -91,10 +91,10 @@ class Run:
     """Where a step's cost comes from."""
     init_from: str = "none"
     """The policy it begins with, if another run's: `policy-` and its checksum."""
-    least_cost: Annotated[Finite | None, LATER] = None
+    least_cost: Annotated[Finite | None, STORED_IF_CHANGED] = None
     """Of a step, where the task declares it and a setting uses it (`cost_bounds`)."""
-    largest_cost: Annotated[Finite | None, LATER] = None
-    cost_range: Annotated[tuple[Finite | None, Finite | None] | None, LATER] = None
+    largest_cost: Annotated[Finite | None, STORED_IF_CHANGED] = None
+    cost_range: Annotated[tuple[Finite | None, Finite | None] | None, STORED_IF_CHANGED] = None
     """What whoever trained said that a step can cost (None in it: without bound), if anything;
     evaluation and certification of the run go by it again."""
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium.vector import VectorEnv
 
+from prudent.pieces.normaliser import RunningScale
 from prudent.pieces.types import Algorithm, PolicyNetwork, Rollout, Spec
 from prudent.policies.exported import ACTIVATIONS
 from prudent.settings.schedules import OnPolicySchedule
@@ -16,7 +17,6 @@ from prudent.tasks.episodes import episode_seed
 from prudent.tasks.task import check_step_cost
 from prudent.tasks.vector import InTurn, open_vector
 from prudent.training.learner import Learner, compiled
-from prudent.training.normaliser import RunningScale
 from prudent.training.session import (
     Prepared,
     Session,

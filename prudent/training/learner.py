@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from prudent.algorithms import find_algorithm
 from prudent.pieces.types import (
     Algorithm,
     Batch,
@@ -17,11 +16,7 @@ from prudent.pieces.types import (
     batch_from_rows,
     row_width,
 )
-from prudent.settings.registration import outdated
-from prudent.settings.run import Run
-from prudent.settings.schedules import OnPolicySchedule
 from prudent.tasks.adapter import AdaptedEnv
-from prudent.training.normaliser import normalising
 
 
 class Learner(NamedTuple):
@@ -54,25 +49,6 @@ def make_spec(
         least_cost_ahead=cost_ahead[0],
         largest_cost_ahead=cost_ahead[1],
     )
-
-
-def build_for(run: Run, spec: Spec) -> Algorithm:
-    """The run's algorithm, for observations as the environment gives them."""
-    build = find_algorithm(run.algorithm).build
-    try:
-        algorithm = build(run.config, spec)
-    except AttributeError as error:
-        if not outdated(error):
-            raise
-        raise ValueError(f"{run.algorithm}: {error}{outdated(error)}") from error
-    if not isinstance(algorithm, Algorithm):
-        raise ValueError(
-            f"{run.algorithm}: build returned a {type(algorithm).__name__}; a "
-            "prudent.pieces.types.Algorithm is needed"
-        )
-    if isinstance(run.schedule, OnPolicySchedule):
-        return normalising(algorithm, spec.observation_size)
-    return algorithm
 
 
 COUNT = jax.ShapeDtypeStruct((), jnp.int32)

@@ -6,10 +6,10 @@ end of an epoch holds all that the next one needs, and a resumed run equals an u
 
 import numpy as np
 
+from prudent.pieces.normaliser import with_scale
 from prudent.runs.snapshot import save_snapshot
 from prudent.training.epoch_collector import OnPolicySession, collect, save
 from prudent.training.evaluation import evaluate_and_record
-from prudent.training.normaliser import with_scale
 from prudent.training.session import check_metrics
 
 

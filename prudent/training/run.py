@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from prudent.algorithms import ALGORITHMS
+from prudent.algorithms import ALGORITHMS, build_for
 from prudent.pieces.types import Spec
 from prudent.policies.policy import Policy, Recorded
 from prudent.runs.folder import RunFolder, packages_of, policy_name, read_initial
@@ -29,7 +29,7 @@ from prudent.training import off_policy, on_policy, semi_batch
 from prudent.training.collecting import open_off_policy
 from prudent.training.contract import check_algorithm
 from prudent.training.epoch_collector import compile_for_epochs, open_on_policy
-from prudent.training.learner import Learner, build_for, compile_for_rows, make_spec
+from prudent.training.learner import Learner, compile_for_rows, make_spec
 from prudent.training.reporter import Reporter, start_line
 from prudent.training.session import Callback, Parts, Prepared, Session, run_session
 from prudent.training.warmup import policy_of_run, with_initial_policy, with_warmup

@@ -79,7 +79,7 @@ TESTS = {
     "prudent/training/epoch_collector.py": "test_loops test_seams test_on_policy",
     "prudent/training/on_policy.py": "test_loops test_on_policy",
     "prudent/training/learner.py": "test_learner test_training",
-    "prudent/training/normaliser.py": "test_normaliser test_on_policy",
+    "prudent/pieces/normaliser.py": "test_normaliser test_on_policy",
     "prudent/policies/policy.py": "test_seams test_policies",
     "prudent/training/replay.py": "test_replay test_loops",
     "prudent/training/reporter.py": "test_reporter",

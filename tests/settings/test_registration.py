@@ -23,7 +23,7 @@ from prudent_td3.td3_lag import TD3_LAG
 from support import small_run
 
 import prudent
-from prudent.algorithms import ALGORITHMS
+from prudent.algorithms import ALGORITHMS, build_for
 from prudent.algorithms.cal import CALConfig
 from prudent.algorithms.entry import RESERVED, SWEPT, check_entry
 from prudent.algorithms.sac_pid import SAC_PID, SACPIDConfig
@@ -44,7 +44,6 @@ from prudent.tasks.adapter import UnsupportedEnvironment, open_environment
 from prudent.tasks.episodes import accounting_of
 from prudent.tasks.finding import find_task
 from prudent.tasks.task import check_task
-from prudent.training.learner import build_for
 from prudent.training.warmup import policy_of_run, with_initial_policy
 
 ROOT = Path(prudent.__file__).parents[1]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from prudent.training.normaliser import RunningScale
+from prudent.pieces.normaliser import RunningScale
 
 STREAM = np.random.default_rng(0).normal([5.0, -3.0, 0.0], [2.0, 0.5, 1e-9], (200, 3))
 

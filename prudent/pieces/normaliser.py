@@ -103,40 +103,40 @@ class RunningScale:
         self.count, self.mean, self.squares = int(array[0, 0]), array[1].copy(), array[2].copy()
 
 
-class Agent(NamedTuple):
+class ScaledState(NamedTuple):
     """A learner's state and the scale on which it sees."""
 
     learner: Any
     scaling: Scaling
 
 
-def with_scale(agent: Agent, scaling: Scaling) -> Agent:
-    return agent._replace(scaling=Scaling(*(jnp.asarray(a, jnp.float32) for a in scaling)))
+def with_scale(state: ScaledState, scaling: Scaling) -> ScaledState:
+    return state._replace(scaling=Scaling(*(jnp.asarray(a, jnp.float32) for a in scaling)))
 
 
 def normalising(algorithm: Algorithm, observation_size: int) -> Algorithm:
     """The algorithm for raw observations; rollouts come to scale already."""
 
-    def init(key: jax.Array) -> Agent:
+    def init(key: jax.Array) -> ScaledState:
         scaling = Scaling(jnp.zeros(observation_size), jnp.ones(observation_size))
-        return Agent(algorithm.init(key), scaling)
+        return ScaledState(algorithm.init(key), scaling)
 
-    def seen(agent: Agent, observation: jax.Array) -> jax.Array:
-        mean, deviation = (jnp.broadcast_to(a, observation.shape) for a in agent.scaling)
+    def seen(state: ScaledState, observation: jax.Array) -> jax.Array:
+        mean, deviation = (jnp.broadcast_to(a, observation.shape) for a in state.scaling)
         return jnp.clip((observation - mean) / deviation, -LARGEST, LARGEST)
 
-    def act(agent: Agent, observation: jax.Array, key: jax.Array) -> jax.Array:
-        return algorithm.act(agent.learner, seen(agent, observation), key)
+    def act(state: ScaledState, observation: jax.Array, key: jax.Array) -> jax.Array:
+        return algorithm.act(state.learner, seen(state, observation), key)
 
-    def act_greedily(agent: Agent, observation: jax.Array) -> jax.Array:
-        return algorithm.act_greedily(agent.learner, seen(agent, observation))
+    def act_greedily(state: ScaledState, observation: jax.Array) -> jax.Array:
+        return algorithm.act_greedily(state.learner, seen(state, observation))
 
-    def update(agent: Agent, rollout: Rollout, key: jax.Array) -> tuple[Agent, Metrics]:
-        learner, metrics = algorithm.update(agent.learner, rollout, key)
-        return agent._replace(learner=learner), metrics
+    def update(state: ScaledState, rollout: Rollout, key: jax.Array) -> tuple[ScaledState, Metrics]:
+        learner, metrics = algorithm.update(state.learner, rollout, key)
+        return state._replace(learner=learner), metrics
 
-    def network(agent: Agent) -> PolicyNetwork:
-        scale = ObservationScale(agent.scaling.mean, agent.scaling.deviation, LARGEST)
-        return algorithm.network(agent.learner)._replace(scaling=scale)
+    def network(state: ScaledState) -> PolicyNetwork:
+        scale = ObservationScale(state.scaling.mean, state.scaling.deviation, LARGEST)
+        return algorithm.network(state.learner)._replace(scaling=scale)
 
     return Algorithm(init, act, act_greedily, update, network)
