@@ -60,9 +60,7 @@ def test_the_example_algorithm_learns(tmp_path, monkeypatch):
     entry = import_module("td3_lag").TD3_LAG
     assert list(entry.presets(TASKS["hopper-velocity"])) == ["paper", "matched", "default"]
     steps = several_steps(entry.build, entry.config(policy_delay=1))
-    before, after = (
-        float(state.dual.multiplier.parameter[0]) for state in (steps.before, steps.after)
-    )
+    before, after = (float(state.multiplier.parameter) for state in (steps.before, steps.after))
     # By its rate times the mean violation, over two updates.
     assert after - before == pytest.approx(2e-3 * float(steps.metrics["violation"]), rel=1e-4)
     assert np.isfinite(list(steps.metrics.values())).all()
