@@ -14,7 +14,8 @@ from prudent.settings.schedules import OnPolicySchedule
 from prudent.tasks import TASKS
 from prudent.tasks.finding import unknown_task
 
-DOCS = Path(prudent.__file__).parents[1] / "docs"
+ROOT = Path(prudent.__file__).parent
+DOCS = ROOT.parent / "docs"
 ON_POLICY = [name for name, entry in ALGORITHMS.items() if entry.schedule is OnPolicySchedule]
 COLUMNS = [TASKS["ant-velocity"], TASKS["car-button2"], TASKS["orbit"], unknown_task("mine")]
 
@@ -38,6 +39,19 @@ def test_the_table_of_presets_is_what_the_algorithms_have():
 def test_every_algorithm_is_listed(page):
     listed = set(names((DOCS / page).read_text()))
     assert set(OURS) <= listed
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "algorithms").glob("*.md")), ids=lambda p: p.stem)
+def test_the_names_beside_equations_are_in_the_code(page):
+    """In the algorithm's own file, in what it is built from, or among the metrics it reports."""
+    _, _, section = page.read_text().partition("| name in the code |")
+    rows = section.partition("\n\n")[0].splitlines()[2:]
+    told = {name for row in rows for name in names(re.split(r"(?<!\\)\|", row)[-2])}
+    code = [
+        path.read_text() for room in ("algorithms", "pieces") for path in ROOT.glob(f"{room}/*.py")
+    ]
+    missing = {name for name in told if not re.search(rf"\b{name}\b", "\n".join(code))}
+    assert not missing
 
 
 @pytest.mark.parametrize(
