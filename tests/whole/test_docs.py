@@ -4,6 +4,7 @@ import re
 from importlib import import_module
 from pathlib import Path
 
+import foreign
 import numpy as np
 import pytest
 from steps import several_steps
@@ -17,6 +18,11 @@ from prudent.tasks.finding import unknown_task
 ROOT = Path(prudent.__file__).parent
 DOCS = ROOT.parent / "docs"
 ON_POLICY = [name for name, entry in ALGORITHMS.items() if entry.schedule is OnPolicySchedule]
+SMALL = {
+    "hidden": (4,), "warmup_steps": 10, "batch_size": 8, "updates_per_step": 1, "horizon": 10,
+    "evaluate_every": 10, "checkpoint_every": 10, "evaluation_episodes": 1,
+    "replay_capacity": 50, "recent_steps": 20, "quiet": True,
+}  # fmt: skip
 COLUMNS = [TASKS["ant-velocity"], TASKS["car-button2"], TASKS["orbit"], unknown_task("mine")]
 
 
@@ -52,6 +58,46 @@ def test_the_names_beside_equations_are_in_the_code(page):
     ]
     missing = {name for name in told if not re.search(rf"\b{name}\b", "\n".join(code))}
     assert not missing
+
+
+def test_numbers_of_the_readme_are_on_their_pages():
+    section = (DOCS.parent / "README.md").read_text().split("## Results")[1].split("\n## ")[0]
+    rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")]
+    for claim, here, link in rows[2:]:
+        page = (DOCS.parent / re.search(r"\]\((.*?\.md)", link)[1]).read_text()
+        for number in re.findall(r"\d+(?: \d{3})*(?:\.\d+)?", here):
+            assert re.search(rf"(?<![\d.]){re.escape(number)}(?![\d.]*\d)", page), (claim, number)
+    assert len(rows) == 2 + 10
+
+
+class Small(prudent.Agent):
+    """An agent of a small run, which learns for a five-hundredth of the steps."""
+
+    def __init__(self, *words, **values):
+        super().__init__(*words, **values | SMALL)
+
+    def learn(self, steps=None, *, until=None):
+        return super().learn(steps and steps // 500, until=until and until // 500)
+
+
+@pytest.mark.parametrize(("page", "steps"), [("../README.md", 20), ("guide.md", 100)])
+def test_what_is_shown_of_an_agent_runs(page, steps, tmp_path, monkeypatch):
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
+    [code] = [block for block in blocks if "agent.learn(" in block]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(prudent, "Agent", Small)
+    observation = foreign.make().reset(seed=0)[0]
+    known = {"prudent": prudent, "make_env": foreign.make, "observation": observation}
+    exec(code, known)
+    assert known["agent"].steps_done == steps
+    assert (tmp_path / "my-agent" / "run.json").is_file()
+
+
+def test_no_paragraph_of_the_readme_is_a_wall():
+    text = re.sub(r"^```.*?^```$", "", (DOCS.parent / "README.md").read_text(), flags=re.M | re.S)
+    text = re.sub(r"\]\([^)]*\)", "]", text)
+    paragraphs = [part for part in text.split("\n\n") if not part.startswith("|")]
+    assert max(len(part.split()) for part in paragraphs) <= 60
 
 
 @pytest.mark.parametrize(
