@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from frozen_policy import replay_rows
 
@@ -66,7 +67,8 @@ def lines_of(folder: Path, batches: Sequence[int]) -> Iterator[dict[str, Any]]:
         taken = batch_from_rows(held, spec.observation_size, spec.action_size)
         judge = subject.estimating(state)
         estimates = judge(np.asarray(taken.observation), np.asarray(taken.action)).conservative
-        mean, multiplier = float(estimates.mean()), value(state.dual.multiplier).item()
+        one = jax.tree.map(lambda leaf: leaf[0], state.dual.multiplier)  # of the only limit
+        mean, multiplier = float(estimates.mean()), float(value(one))
         for batch in batches:
             found = prices(estimates, spec.cost_budget, multiplier, config.convexity, batch)
             yield {

@@ -91,23 +91,12 @@ class Agent:
         self._begin(found, warmup, init_from)
 
     @classmethod
-    def of_run(
-        cls,
-        run: Run,
-        task: Task,
-        out: str | Path | Callable[[Run], Path] | None = None,
-        *,
-        warmup: Any = None,
-        init_from: str | Path | None = None,
-        callbacks: Sequence[Callback] = (),
-        log: Sequence[str] = (),
-        quiet: bool = False,
-    ) -> "Agent":
+    def of_run(cls, run: Run, task: Task, out: Path, quiet: bool = False) -> "Agent":
         """For settings that are put together already."""
         backend.prepare()
         agent = cls.__new__(cls)
-        agent._set(run, out, callbacks, log, quiet)
-        agent._begin(task, warmup, init_from)
+        agent._set(run, out, quiet=quiet)
+        agent._begin(task)
         return agent
 
     @classmethod
@@ -146,7 +135,8 @@ class Agent:
         log: Sequence[str] = (),
         quiet: bool = False,
     ) -> None:
-        check_log(log)
+        if log:
+            check_log(log)
         for callback in callbacks:
             if not callable(callback):
                 raise ValueError(f"callbacks: {callback!r} is not callable")
@@ -155,7 +145,7 @@ class Agent:
             weakref.finalize(self, shutil.rmtree, above, ignore_errors=True)
             out = Path(above) / "run"
         self.folder, self.run = Path(out(run) if callable(out) else out), run
-        self.evaluation: dict[str, Any] = {}  # the last one
+        self.evaluation: dict[str, Any] = {}  # the newest
         self._callbacks, self._log, self._quiet = callbacks, log, quiet
         self._begun: Parts | None = None  # built for the first `learn`
         self._stored: RunFolder | None = None  # once there is one
@@ -215,7 +205,8 @@ class Agent:
         if steps is not None:
             run = checked_run(replace(run, schedule=with_steps(run.schedule, steps)))
         with new_run_folder(self.folder):
-            write_initial(self.folder, parts.initial)
+            if parts.initial:
+                write_initial(self.folder, parts.initial)
             stored = write_run(self.folder, run, record_facts(parts))
             self._begun = None
             self._train(stored, parts)
@@ -319,7 +310,6 @@ def train(algorithm: str = "cal", *, out: str | Path | None = None, **arguments:
 
     Without `out` the folder is `runs/TASK/ALGORITHM/PRESET-HASH/seed-N`.
     """
-    backend.prepare()
     from prudent.runs.folder import default_folder
 
     agent = Agent(algorithm, out=out or default_folder, **arguments)

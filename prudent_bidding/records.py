@@ -35,7 +35,7 @@ def write_plan(path: Path, plan: Any, advice: str = "") -> None:
     folder = path.parent
     if path.exists():
         if read_settings(path, type(plan)) != plan:
-            raise ValueError(f"{folder} holds a run of another plan; {advice}")
+            raise ValueError(f"{folder} holds files of another plan; {advice}")
         return
     remove_leftovers(folder)
     others = sorted(p.name for p in folder.iterdir() if p.name != LOCK)

@@ -1,7 +1,7 @@
 """Parquet files of a data set: written whole or not at all, and the same bytes every time."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -84,33 +84,22 @@ def kind_of(path: Path) -> str:
     return metadata.get(KIND_KEY.encode(), b"").decode(errors="replace")
 
 
-def read_table(
-    path: Path, kind: str, columns: Sequence[str] | None = None
-) -> dict[str, np.ndarray]:
-    """The columns of one file of a kind that a learner may read."""
-    if kind.startswith("oracle"):
-        raise OracleFile(f"{path} is asked for as {kind}, which no learner may read")
+def read_table(path: Path, kind: str) -> dict[str, np.ndarray]:
+    """A file of a kind that a learner may read."""
     found = kind_of(path)
-    if found.startswith("oracle"):
+    if kind.startswith("oracle") or found.startswith("oracle"):
         raise OracleFile(f"{path} holds what no learner may know; metrics read it, learners do not")
-    return _read(path, kind, found, columns)
+    return _read(path, kind, found)
 
 
-def read_oracle(
-    path: Path, kind: str, columns: Sequence[str] | None = None
-) -> dict[str, np.ndarray]:
+def read_oracle(path: Path, kind: str) -> dict[str, np.ndarray]:
     """For metrics and diagnostics only."""
-    return _read(path, kind, kind_of(path), columns)
+    return _read(path, kind, kind_of(path))
 
 
-def _read(
-    path: Path, kind: str, found: str, columns: Sequence[str] | None
-) -> dict[str, np.ndarray]:
+def _read(path: Path, kind: str, found: str) -> dict[str, np.ndarray]:
     if found != kind:
         raise ValueError(f"{path} holds {found or 'a table of another kind'}, not {kind}")
-    unknown = sorted(set(columns or ()) - set(KINDS[kind]))
-    if unknown:
-        raise ValueError(f"{path}: no columns named {', '.join(unknown)} in files of {kind}")
     with pq.ParquetFile(path) as file:  # one file: not a data set with guessed partitions
-        table = file.read(columns=list(columns or KINDS[kind]), use_threads=False)
+        table = file.read(columns=list(KINDS[kind]), use_threads=False)
     return {name: table[name].to_numpy() for name in table.column_names}

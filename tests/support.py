@@ -65,7 +65,8 @@ def begun(run, task, folder: Path, warmup=None):
         return stored, prepare_again(stored, task, warmup=warmup)
     parts = prepare(run, task, warmup)
     stored = write_run(folder, parts.run, record_facts(parts))
-    write_initial(folder, parts.initial)
+    if parts.initial:
+        write_initial(folder, parts.initial)
     return stored, parts
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium.spaces import Box
 from numpy.random import SeedSequence
 
-from prudent.pieces.normaliser import Agent, Scaling
+from prudent.pieces.normaliser import ScaledState, Scaling
 from prudent.pieces.types import PolicyNetwork
 from prudent.settings.run import Constraint
 from prudent.tasks.task import Task
@@ -160,7 +160,7 @@ def on_policy_learner(calls: Calls) -> Learner:
 
     return Learner(
         algorithm=NONE,
-        init=lambda: Agent({"sum": jnp.zeros(())}, Scaling(jnp.zeros(2), jnp.ones(2))),
+        init=lambda: ScaledState({"sum": jnp.zeros(())}, Scaling(jnp.zeros(2), jnp.ones(2))),
         act=lambda *_: np.zeros(1),
         act_greedily=lambda agent, seen: np.full((len(seen), 1), GREEDY, np.float32),
         sample=lambda agent, seen, time: np.full((len(seen), 1), SAMPLED, np.float32),

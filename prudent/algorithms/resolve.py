@@ -91,8 +91,18 @@ def with_values(before: Settings, values: Values) -> Settings:
 
 
 def make_run(algorithm: str, task: Task, preset: str, seed: int, chosen: Settings) -> Run:
-    check_budget_possible(task, chosen.config.cost_discount)
-    least, largest = used_cost_range(task, chosen.config)
+    """Refuses a budget that no policy could keep, by what a step can cost."""
+    bounds, limit = step_range(task), task.constraint
+    lowest, _ = limit.of_episode(bounds, chosen.config.cost_discount, task.horizon)
+    if limit.budget < lowest:
+        raise ValueError(
+            f"{task.name}: the budget is {limit.budget:g}, but a step costs {bounds[0]:g} to "
+            f"{bounds[1]:g}, so that no episode costs less than {lowest:g}"
+        )
+    least, largest = (bound if math.isfinite(bound) else None for bound in bounds)
+    # A task's own range is stored where a setting makes use of it, another one always.
+    used = getattr(chosen.config, "cost_bounds", "none") == "task"
+    own = TASKS[task.name].cost_range if task.name in TASKS else None
     return checked_run(
         Run(
             algorithm=algorithm,
@@ -101,41 +111,12 @@ def make_run(algorithm: str, task: Task, preset: str, seed: int, chosen: Setting
             seed=seed,
             config=chosen.config,
             schedule=chosen.schedule,
-            budget=task.constraint.budget,
-            discounted=task.constraint.discounted,
+            budget=limit.budget,
+            discounted=limit.discounted,
             horizon=task.horizon,
             cost_source=task.cost_source,
-            least_cost=least,
-            largest_cost=largest,
-            cost_range=given_cost_range(task),
+            least_cost=least if used else None,
+            largest_cost=largest if used else None,
+            cost_range=None if task.cost_range in (None, own) else (least, largest),
         )
     )
-
-
-def check_budget_possible(task: Task, discount: float) -> None:
-    """That some policy could keep the budget, by what a step can cost."""
-    least, largest = step_range(task)
-    lowest, _ = task.constraint.of_episode((least, largest), discount, task.horizon)
-    if task.constraint.budget < lowest:
-        raise ValueError(
-            f"{task.name}: the budget is {task.constraint.budget:g}, but a step costs {least:g} to "
-            f"{largest:g}, so that no episode costs less than {lowest:g}"
-        )
-
-
-def used_cost_range(task: Task, config: Any) -> tuple[float | None, float | None]:
-    """The finite ones of the task's bounds, where a setting makes use of them."""
-    if getattr(config, "cost_bounds", "none") != "task":
-        return None, None
-    return finite_only(step_range(task))
-
-
-def given_cost_range(task: Task) -> tuple[float | None, float | None] | None:
-    """The range of a step's cost where it is not the task's own, to be stored with the run."""
-    own = TASKS[task.name].cost_range if task.name in TASKS else None
-    return None if task.cost_range in (None, own) else finite_only(step_range(task))
-
-
-def finite_only(bounds: tuple[float, float]) -> tuple[float | None, float | None]:
-    least, largest = (bound if math.isfinite(bound) else None for bound in bounds)
-    return least, largest

@@ -44,6 +44,7 @@ from prudent.tasks import TASKS
 # 1: one settings class served several algorithms, so that some stored settings were never read.
 FORMATS = (1, 2)
 PACKAGES = ("prudent", "jax", "jaxlib", "optax", "numpy", "gymnasium", "mujoco", "safetensors")
+DEPLOYMENT = "steps_per_deployment"  # by which a stored schedule is known as one of deployments
 LARGEST_RECORD = 2**24  # bytes of a run.json
 LARGEST_INITIAL = 2**36
 
@@ -58,7 +59,7 @@ class RunFolder:
 
     @property
     def run_id(self) -> str:
-        return run_id(str(self.content["identity"]), self.run.seed)
+        return self.identity.run_id
 
     @property
     def lasting_id(self) -> str:
@@ -73,7 +74,7 @@ class RunFolder:
             with_steps(self.content["run"], s) for s in self.content.get("earlier_steps", [])
         ]
         return RunIdentity(
-            self.run_id,
+            run_id(str(self.content["identity"]), self.run.seed),
             checksums_of(self.content, self.content["run"]),
             {
                 run_id(identity_of(fields), fields["seed"]): checksums_of(self.content, fields)
@@ -155,23 +156,19 @@ def run_from_json(fields: dict[str, Any], layout: int) -> Run:
     config: Values = fields["config"]
     if layout == 1:
         config = fitting(config, entry.config)
-    form = SemiBatchSchedule if is_semi_batch(fields["schedule"]) else entry.schedule
-    schedule = form(**fields["schedule"])
+    schedule = fields["schedule"]
+    form = SemiBatchSchedule if DEPLOYMENT in schedule else entry.schedule
+    schedule = form(**schedule)
     return checked_run(Run(**{**fields, "config": entry.config(**config), "schedule": schedule}))
 
 
 def with_steps(fields: dict[str, Any], steps: int) -> dict[str, Any]:
     """A run's stored fields, had it been given that many steps."""
     schedule = fields["schedule"]
-    if is_semi_batch(schedule):
-        deployments = deployments_in(steps, schedule["steps_per_deployment"])
+    if DEPLOYMENT in schedule:
+        deployments = deployments_in(steps, schedule[DEPLOYMENT])
         return {**fields, "schedule": {**schedule, "deployments": deployments}}
     return {**fields, "schedule": {**schedule, "steps": steps}}
-
-
-def is_semi_batch(schedule: Values) -> bool:
-    """Whether a stored schedule is one of deployments, which several algorithms can have."""
-    return "steps_per_deployment" in schedule
 
 
 def log_name(rows: np.ndarray) -> str:
@@ -187,9 +184,8 @@ def policy_name(arrays: Mapping[str, np.ndarray]) -> str:
 
 def write_initial(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """What the run began with, so that one killed before its first checkpoint can begin again."""
-    if arrays:
-        content = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-        write_atomically(path / INITIAL, save(content))
+    content = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    write_atomically(path / INITIAL, save(content))
 
 
 def read_initial(folder: RunFolder) -> dict[str, np.ndarray]:

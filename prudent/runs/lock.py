@@ -5,6 +5,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -133,7 +134,7 @@ def check_empty(folder: Path) -> None:
     would have begun with.
     """
     others = []
-    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+    for entry in sorted(os.scandir(folder), key=attrgetter("name")):
         status = entry.stat(follow_symlinks=False)
         empty_lock = entry.name == LOCK and not status.st_size
         leftover = empty_lock or entry.name == INITIAL or TEMPORARY.fullmatch(entry.name)

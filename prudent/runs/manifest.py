@@ -69,15 +69,6 @@ class Entry(NamedTuple):
     def name(self) -> str:
         return f"rows-{self.start:09d}-{self.stop:09d}.safetensors"
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "start": self.start,
-            "stop": self.stop,
-            "checksum": self.content.checksum,
-            "bytes": self.content.size,
-        }
-
 
 class Manifest(NamedTuple):
     run: str
@@ -89,23 +80,29 @@ class Manifest(NamedTuple):
     facts: dict[str, Any]
     parts_of_run: dict[str, str]  # their checksums; older versions left them out
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "format": FORMAT,
-            "run": self.run,
-            "step": self.step,
-            **self.parts_of_run,
-            "arrays": self.arrays.checksum,
-            "bytes": self.arrays.size,
-            "added": self.added,
-            "first": self.first,
-            "segments": [entry.to_json() for entry in self.segments],
-            "facts": self.facts,
-        }
-
 
 def manifest_bytes(manifest: Manifest) -> bytes:
-    fields = manifest.to_json()
+    fields = {
+        "format": FORMAT,
+        "run": manifest.run,
+        "step": manifest.step,
+        **manifest.parts_of_run,
+        "arrays": manifest.arrays.checksum,
+        "bytes": manifest.arrays.size,
+        "added": manifest.added,
+        "first": manifest.first,
+        "segments": [
+            {
+                "name": entry.name,
+                "start": entry.start,
+                "stop": entry.stop,
+                "checksum": entry.content.checksum,
+                "bytes": entry.content.size,
+            }
+            for entry in manifest.segments
+        ],
+        "facts": manifest.facts,
+    }
     fields["checksum"] = checksum(to_json(fields).encode())
     return to_json(fields).encode()
 

@@ -31,10 +31,6 @@ class Constraint:
     budget: float  # as the task states it and as reports show it
     discounted: bool
 
-    def critic_budget(self, discount: float, horizon: int) -> float:
-        """The budget in the unit of a cost critic that discounts by `discount`."""
-        return self.in_critic_unit(self.budget, discount, horizon)
-
     def in_critic_unit(self, cost: float, discount: float, horizon: int) -> float:
         """An episode's cost, counted as the budget is, as a cost critic would see it."""
         if self.discounted or discount == 1.0:
@@ -104,7 +100,8 @@ class Run:
 
     def critic_budget(self) -> float:
         """The budget in the unit the cost critics estimate."""
-        return self.constraint.critic_budget(self.config.cost_discount, self.horizon)
+        discount, horizon = self.config.cost_discount, self.horizon
+        return self.constraint.in_critic_unit(self.budget, discount, horizon)
 
     def step_range(self) -> tuple[float, float] | None:
         """`cost_range` as a task has it."""

@@ -43,34 +43,28 @@ def write_line(session: Session[Any], evaluations: dict[str, Any], seconds: floa
         "training": training,
     }
     if "multiplier" in training:
-        remember(session, training, evaluations["evaluation"]["cost"] - session.run.budget)
+        excess = evaluations["evaluation"]["cost"] - session.run.budget
+        entry = {name: training[name] for name in ("multiplier", "violation")}
+        session.history.append({**entry, "excess": excess})
+        del session.history[:-INFEASIBLE_AFTER]
     if probably_infeasible(session.history):
         line["probably_infeasible"] = True
-    line[f"{session.collector.work_unit}_per_second"] = session.work_in_window() / seconds
+    unit = session.collector.work_unit
+    updates, steps = session.window.count, session.step - session.last_line.get("step", 0)
+    line[f"{unit}_per_second"] = (updates if unit == "updates" else steps) / seconds
     line["window_seconds"] = seconds
     session.progress.write(line)
     session.reporter.evaluated(line)
     session.window = Window(session.learner.metric_names)
     session.window_started = perf_counter()
     session.last_line = line
-    answer(session, line)
-
-
-def answer(session: Session[Any], line: dict[str, Any]) -> None:
-    """Callbacks may stop the run, by a true answer or by an exception, which is raised later: first
-    everything is saved.
-    """
+    # A callback may stop the run, by a true answer or by an exception, which is raised later: first
+    # everything is saved.
     try:
         for callback in session.callbacks:
             session.halted = bool(callback(deepcopy(line), session)) or session.halted
     except Exception as error:
         session.halted, session.callback_error = True, error
-
-
-def remember(session: Session[Any], training: dict[str, float], excess: float) -> None:
-    entry = {name: training[name] for name in ("multiplier", "violation")}
-    session.history.append({**entry, "excess": excess})
-    del session.history[:-INFEASIBLE_AFTER]
 
 
 def evaluate(session: Session[Any]) -> dict[str, Any]:

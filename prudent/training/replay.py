@@ -24,12 +24,9 @@ class Replay:
     def __init__(self, capacity: int, observation_size: int, action_size: int) -> None:
         width = row_width(observation_size, action_size)
         self.rows = np.zeros((capacity, width), np.float32)  # pages are claimed when first written
+        self.capacity = capacity
         self.origin = self.added = 0
         self._observation_size, self._action_size = observation_size, action_size
-
-    @property
-    def capacity(self) -> int:
-        return len(self.rows)
 
     @property
     def size(self) -> int:

@@ -84,8 +84,7 @@ def prepare_again(
 
 
 def build(run: Run, environment: AdaptedEnv) -> tuple[Spec, Learner]:
-    budget = run.constraint.critic_budget(run.config.cost_discount, run.horizon)
-    spec = make_spec(environment, budget, run.cost_ahead())
+    spec = make_spec(environment, run.critic_budget(), run.cost_ahead())
     algorithm = build_for(run, spec)
     if ALGORITHMS.source(run.algorithm) != OURS:  # ours are tested
         check_algorithm(run, algorithm, spec)

@@ -127,12 +127,6 @@ class Session(Generic[C]):
     halted: bool = False  # by a callback
     callback_error: BaseException | None = None
 
-    def work_in_window(self) -> int:
-        """How much was done since the last evaluation, in the collector's unit."""
-        if self.collector.work_unit == "updates":
-            return self.window.count
-        return int(self.step - self.last_line.get("step", 0))
-
 
 def find_checkpoint(prepared: Prepared) -> Found | None:
     """The newest usable one. Without any a run starts anew and its records with it, so they must

@@ -1,6 +1,7 @@
 """Bidding of two versions of the library, compared: `python tests/goldens/bidding.py FOLDER`.
 
-    make FOLDER [NAME ...]   run the commands below (or those named) with this interpreter
+    make FOLDER [NAME ...]   run the commands below (or those named) with this interpreter and the
+                             version of the library that PYTHONPATH names
     compare BEFORE AFTER     compare two such folders; exits with 1 and the names of what differs
 
 Simulated and imported Parquet files must be equal to the byte. What learners wrote is compared by

@@ -275,12 +275,12 @@ def test_several_weeks_are_put_together_in_the_order_drawn(written):
 
 def test_minibatches_are_what_an_update_takes(written):
     from prudent.algorithms import ALGORITHMS
-    from prudent.pieces.types import Spec, check_shapes
+    from prudent.pieces.types import Spec
 
     history = HistoricalDataset(written[0], [0])
     data = history.sample(3, 8, np.random.default_rng(0), "uniform")
-    check_shapes(data.batches)
-    spec = Spec(data.batches.observation.shape[-1], 1, 0.0, (0.5,), (1.0,))
+    assert data.observation.shape[:2] == data.cost.shape == (3, 8)
+    spec = Spec(data.observation.shape[-1], 1, 0.0, (0.5,), (1.0,))
     import jax
 
     entry = ALGORITHMS["cal"]

@@ -382,7 +382,7 @@ def test_an_algorithm_that_builds_with_a_name_that_is_gone_is_told_where_it_is(o
 def test_reserved_names_are_those_that_training_takes():
     groups = {"config", "schedule", "limits", "running"}
     trained = field_names(TrainOptions, Limits) - groups
-    assert trained | (signature(prudent.train).parameters.keys() - {"values"}) == RESERVED
+    assert trained | (signature(prudent.Agent).parameters.keys() - {"values"}) == RESERVED
     assert field_names(SweepOptions, Limits, Running) - groups - RESERVED == SWEPT
 
 
@@ -620,8 +620,10 @@ def test_a_grid_has_those_of_installed_packages(example):
 
 def test_the_command_line_lists_and_explains_them(example, monkeypatch, capsys):
     prudent_command(monkeypatch, "list")
+    assert "  td3-lag      [theirs 1.0]" in capsys.readouterr().out  # not imported
+    prudent_command(monkeypatch, "list", "--check")
     told = capsys.readouterr()
-    assert "  td3-lag    TD3: a deterministic policy" in told.out
+    assert "  td3-lag     TD3: a deterministic policy" in told.out
     assert "[theirs 1.0]" in told.out
     assert "  pump " in told.out
     assert told.err == ""
@@ -638,7 +640,7 @@ def test_a_broken_package_costs_one_line_of_the_list(offer, monkeypatch, capsys)
     offer("prudent.algorithms", "broken", "no_such_module:ENTRY")
     offer("prudent.algorithms", "cal", "prudent_td3.td3_lag:TD3_LAG")
     offer("prudent.tasks", "pump", "prudent_td3.pump:PUMP")
-    prudent_command(monkeypatch, "list")
+    prudent_command(monkeypatch, "list", "--check")
     told = capsys.readouterr()
     assert "  cal " in told.out
     assert "  pump " in told.out

@@ -175,13 +175,13 @@ def test_log_multiplier_moves_as_the_projected_one_and_never_reaches_zero(violat
 
 def test_budget_conversion():
     navigation = Constraint(10.0, discounted=False)
-    assert navigation.critic_budget(0.99, 400) == pytest.approx(2.45512, abs=5e-6)
-    assert navigation.critic_budget(0.99, 1000) / 10 == pytest.approx(0.0999957, abs=5e-8)
-    assert navigation.critic_budget(1.0, 400) == 10.0
+    assert navigation.in_critic_unit(10.0, 0.99, 400) == pytest.approx(2.45512, abs=5e-6)
+    assert navigation.in_critic_unit(10.0, 0.99, 1000) / 10 == pytest.approx(0.0999957, abs=5e-8)
+    assert navigation.in_critic_unit(10.0, 1.0, 400) == 10.0
     even = [10 / 400] * 400
     assert Constraint(10.0, discounted=True).measure(even, 0.99) == pytest.approx(2.45512, abs=5e-6)
     assert navigation.measure(even, 0.99) == pytest.approx(10.0)
-    assert Constraint(82.748, discounted=True).critic_budget(0.99, 1000) == 82.748
+    assert Constraint(82.748, discounted=True).in_critic_unit(82.748, 0.99, 1000) == 82.748
 
 
 def test_discounted_measure_by_hand():

@@ -50,6 +50,10 @@ def test_imports_point_one_way():
     assert not wrong
 
 
+def test_the_library_knows_no_package_that_is_built_on_it():
+    assert not [path for path, _ in modules() if "bidding" in path.read_text().lower()]
+
+
 def test_every_module_has_its_place_in_the_order():
     assert {home for _, home in modules()} <= set(ORDER)
 
