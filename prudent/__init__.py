@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from prudent.tasks import TASKS, register_task
     from prudent.tasks.task import Task
 
-__version__ = "0.1.0"
+__version__ = "0.5.0"
 __all__ = [
     "ALGORITHMS",
     "TASKS",

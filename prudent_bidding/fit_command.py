@@ -40,10 +40,10 @@ def main(arguments: list[str]) -> None:
     if not options.quiet:
         if finished:
             print(f"{options.out} is finished; nothing is left to do")
-        print("\n".join(described(options.out, plan, record)))
+        print("\n".join(fit_summary(options.out, plan, record)))
 
 
-def described(out: Path, plan: FitPlan, record: Mapping[str, Any]) -> list[str]:
+def fit_summary(out: Path, plan: FitPlan, record: Mapping[str, Any]) -> list[str]:
     """What was learned, what it promises, and what that is worth."""
     weeks = f"week{'s' * (len(plan.weeks) > 1)} {', '.join(map(str, plan.weeks))}"
     earlier = record["updates"] - plan.updates

@@ -134,10 +134,10 @@ class InspectOptions:
 def main(arguments: list[str]) -> None:
     options = read(InspectOptions, "prudent bidding inspect", arguments)
     found = inspect(options.data, options.week)
-    print(to_json(found, indent=2) if options.json else described(found))
+    print(to_json(found, indent=2) if options.json else findings(found))
 
 
-def described(found: dict[str, Any]) -> str:
+def findings(found: dict[str, Any]) -> str:
     lines = [
         f"week {found['week']}: {found['records']:,} records in {found['days']:,} days; k "
         f"{found['mean_k']:.3f}, standard deviation {found['deviation_of_k_within_days']:.3f} "

@@ -125,7 +125,7 @@ def run_week(site: Site, week: int) -> None:
     if seconds is not None:
         content["simulation_seconds"] = seconds
     write_json(results_file(folder, week), content)
-    site.say(described(week, found))
+    site.say(week_summary(week, found))
 
 
 def deploy(site: Site, data: Path, week: int, policies: Sequence[str]) -> float | None:
@@ -199,7 +199,7 @@ def learn_in_process(folder: Path, name: str, week: int, calibrating: bool) -> N
         raise LearnerFailed(f"{name}, week {week}: {last.removeprefix('prudent: ')}")
 
 
-def described(week: int, arms: dict[str, Any]) -> str:
+def week_summary(week: int, arms: dict[str, Any]) -> str:
     parts = [
         f"{name} pay {found['pay_per_day']['value']:.4g} a day, "
         f"violations {found['vio_week']['value']:.1%}"

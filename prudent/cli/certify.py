@@ -74,7 +74,7 @@ def certify(options: CertifyOptions) -> None:
         raise RuntimeError(f"the environment ended the process (code {stop.code})") from None
     # Whichever of the two cannot be written, the other has the verdict.
     try:
-        print(to_json(found, indent=2) if options.json else described(found), flush=True)
+        print(to_json(found, indent=2) if options.json else verdict_in_words(found), flush=True)
     finally:
         write_certificate(found, out)
     told = f"certificate: {out}, picture: {picture}"
@@ -174,7 +174,7 @@ def state(question: Question, progress: Progress) -> str:
     return text
 
 
-def described(found: dict[str, Any]) -> str:
+def verdict_in_words(found: dict[str, Any]) -> str:
     count, (low, high) = found["episodes"], found["cost_interval"]
     lines = [
         f"{found['verdict']}: {found['statement']}",

@@ -70,7 +70,7 @@ def diagnose_all(folders: Sequence[Path], episodes: int, seed: int | None, env: 
         return Watcher(
             begins=lambda snapshots: bars.update(bar, total=snapshots * plan.episodes),
             episode_ended=lambda: bars.advance(bar),
-            measured=lambda line: console.print(described(folder, line), markup=False),
+            measured=lambda line: console.print(run_summary(folder, line), markup=False),
             complain=complain,
         )
 
@@ -88,7 +88,7 @@ def diagnose_all(folders: Sequence[Path], episodes: int, seed: int | None, env: 
     return not complaints
 
 
-def described(folder: Path, line: dict[str, Any]) -> str:
+def run_summary(folder: Path, line: dict[str, Any]) -> str:
     def with_interval(title: str, name: str, sign: str = "") -> str:
         bounds = line[f"{name}_interval"]
         spread = f" [{bounds[0]:{sign}.4g}, {bounds[1]:{sign}.4g}]" if bounds else ""

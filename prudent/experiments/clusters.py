@@ -23,7 +23,7 @@ OBJECT_STORE = 100 * 2**20  # bytes; nothing but numbers and names passes throug
 @contextmanager
 def connected(address: str | None, cores: int, log: Path | None = None) -> Iterator[Any]:
     """Ray, joined to the cluster at the address, or to one of this machine alone. `log` is what it
-    has said, if that was kept (`said_to`).
+    has said, if that was kept (`output_to`).
     """
     if find_spec("ray") is None:
         raise ValueError("--engine ray needs an extra: pip install 'prudent[ray]'")
@@ -79,7 +79,7 @@ def check_address(address: str) -> None:
 
 
 @contextmanager
-def said_to(notes: Path) -> Iterator[Path]:
+def output_to(notes: Path) -> Iterator[Path]:
     """What Ray prints goes into a file: of nodes that are lost it says whole pages, to standard
     output from Python, to standard error from below it.
     """

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from prudent import __version__
 from prudent.backend import ONE_THREAD, usable_cores
-from prudent.experiments.clusters import connected, said_to
+from prudent.experiments.clusters import connected, output_to
 from prudent.experiments.engines import (
     ELSEWHERE,
     POLL_SECONDS,
@@ -163,7 +163,7 @@ def run_on_ray(
     cores = at_once or len(usable_cores())
     try:
         with (
-            said_to(notes) as log,
+            output_to(notes) as log,
             connected(address, cores, log) as ray,
             marked(notes) as marker,
             stop_requests() as requests,

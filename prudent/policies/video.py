@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from prudent.settings.run import Run
-from prudent.tasks.adapter import AdaptedEnv, described, open_environment
+from prudent.tasks.adapter import AdaptedEnv, in_words, open_environment
 from prudent.tasks.episodes import evaluation_seeds
 from prudent.tasks.task import Task
 
@@ -110,7 +110,7 @@ def as_picture(rendered: Any, name: str) -> np.ndarray:
         or min(frame.shape[:2]) < 2
     ):
         raise ValueError(
-            f"{name}: render() returned {described(rendered)}; an array of uint8 and shape "
+            f"{name}: render() returned {in_words(rendered)}; an array of uint8 and shape "
             "(height, width, 3) is needed"
         )
     if frame.shape[2] == 4:  # over white

@@ -96,7 +96,7 @@ class AdaptedEnv:
         else:
             raise bad_step(self.name, result)
         if not isinstance(info, dict | Mapping):
-            self._refuse(f"step() returned {described(info)} as its info; return a dict")
+            self._refuse(f"step() returned {in_words(info)} as its info; return a dict")
         if count == 5:
             if "cost" not in info:
                 self._refuse(
@@ -137,7 +137,7 @@ class AdaptedEnv:
                 flat = np.array(None)
         if flat.size != self.observation_size or flat.dtype.kind not in "fiub":
             self._refuse(
-                f"an observation is {described(observation)}; its space is one of shape "
+                f"an observation is {in_words(observation)}; its space is one of shape "
                 f"{self.unwrapped.observation_space.shape}"
             )
         return flat
@@ -150,7 +150,7 @@ class AdaptedEnv:
         except ValueError:
             array = np.array(None)
         if array.size != 1 or array.dtype.kind not in "fiub":
-            self._refuse(f"{what} is {described(value)}; a single number is needed")
+            self._refuse(f"{what} is {in_words(value)}; a single number is needed")
         return float(array.item())
 
     def _flag(self, value: Any, what: str) -> float:
@@ -172,7 +172,7 @@ class AdaptedEnv:
             self.unwrapped.close()
 
 
-def described(value: Any) -> str:
+def in_words(value: Any) -> str:
     """What came, in a few words."""
     if value is None:
         return "None"
@@ -186,13 +186,13 @@ def described(value: Any) -> str:
 
 def bad_reset(name: str, result: Any) -> UnsupportedEnvironment:
     return UnsupportedEnvironment(
-        f"{name}: reset() returned {described(result)}; return (observation, info)"
+        f"{name}: reset() returned {in_words(result)}; return (observation, info)"
     )
 
 
 def bad_step(name: str, result: Any) -> UnsupportedEnvironment:
     return UnsupportedEnvironment(
-        f"{name}: step() returned {described(result)}; "
+        f"{name}: step() returned {in_words(result)}; "
         "return (observation, reward, terminated, truncated, info)"
     )
 
@@ -263,7 +263,7 @@ def open_environment(task: Task, render_mode: str | None = None) -> AdaptedEnv:
     """
     env = task.make(render_mode=render_mode) if render_mode else task.make()
     if not hasattr(env, "step"):
-        raise UnsupportedEnvironment(f"{task.name}: make returned {described(env)}, no environment")
+        raise UnsupportedEnvironment(f"{task.name}: make returned {in_words(env)}, no environment")
     core = innermost(env)
     if any(innermost(other.unwrapped) is core for other in _OPEN):
         raise SharedEnvironment(

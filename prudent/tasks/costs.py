@@ -7,7 +7,7 @@ import gymnasium
 from gymnasium.spaces import Dict, Tuple
 from gymnasium.wrappers import FlattenObservation
 
-from prudent.tasks.adapter import UnsupportedEnvironment, bad_reset, bad_step, described
+from prudent.tasks.adapter import UnsupportedEnvironment, bad_reset, bad_step, in_words
 
 # The key of an entry of `info`, or a function of observation (as the environment gives it), action
 # (in its units), reward, terminated, truncated and info.
@@ -93,5 +93,5 @@ class WithCost(gymnasium.Wrapper[Any, Any, Any, Any]):
             raise UnsupportedEnvironment(
                 f"{self._name}: observations are a {type(space).__name__} space, a Box is needed; "
                 "wrap the environment in one that makes them so (FlattenObservation cannot: "
-                f"reset() gave {described(observation)}, which is not of that space)"
+                f"reset() gave {in_words(observation)}, which is not of that space)"
             )

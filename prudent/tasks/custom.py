@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import gymnasium
 
-from prudent.tasks.adapter import described, is_same_environment
+from prudent.tasks.adapter import in_words, is_same_environment
 
 MakeEnvironment = Callable[..., gymnasium.Env]
 
@@ -84,7 +84,7 @@ def _source(name: str, given: Any) -> Source:
     """A function of the user's that makes environments, or the one environment there is."""
     if not callable(given) and not hasattr(given, "step"):
         raise ValueError(
-            f"{name}: an environment or a function that makes one is needed, not {described(given)}"
+            f"{name}: an environment or a function that makes one is needed, not {in_words(given)}"
         )
     make = partial(_call, name, given) if callable(given) else partial(_the_same, name, given)
     first = make()
@@ -113,7 +113,7 @@ def _call(name: str, make: Callable[..., Any], render_mode: str | None = None) -
     takes_mode = render_mode is not None and _takes_render_mode(make)
     env = make(render_mode=render_mode) if takes_mode else make()
     if not hasattr(env, "step"):
-        raise ValueError(f"{name}: the function returned {described(env)}, no environment")
+        raise ValueError(f"{name}: the function returned {in_words(env)}, no environment")
     return env if takes_mode else _the_same(name, env, render_mode)
 
 

@@ -21,7 +21,7 @@ from prudent.runs.checkpoint import load_newest, named_leaves
 from prudent.runs.folder import log_name, read_run
 from prudent.settings.run import Run
 from prudent.settings.schedules import OffPolicySchedule, OnPolicySchedule, SemiBatchSchedule
-from prudent.tasks.adapter import AdaptedEnv, described
+from prudent.tasks.adapter import AdaptedEnv, in_words
 from prudent.tasks.task import check_step_cost
 
 PARAMS, OLD_PARAMS = "policy/params/", "old_policy/"  # the second where CVPO remembers the first
@@ -88,7 +88,7 @@ def checked(
             numbers = np.empty(0)
         if numbers.size != size:
             raise ValueError(
-                f"warmup: the policy returned {described(action)}, an action of {size} numbers is "
+                f"warmup: the policy returned {in_words(action)}, an action of {size} numbers is "
                 "needed"
             )
         if not np.isfinite(numbers).all():
@@ -172,7 +172,7 @@ def as_columns(name: str, values: Any, count: int, width: int) -> np.ndarray:
         )
         raise ValueError(
             f"warmup: {name} is no array of numbers but of {array.dtype} "
-            f"(row {row}: {described(value)})"
+            f"(row {row}: {in_words(value)})"
         )
     if array.size != count * width or len(np.atleast_1d(array)) != count:
         raise ValueError(

@@ -21,7 +21,7 @@ import prudent
 from prudent.certification import certifying, subject
 from prudent.certification.betting import fewest_to_prove, lower_bound, upper_bound
 from prudent.certification.claims import Interval, claims, no_evidence, verdict, weigh
-from prudent.cli.certify import described as shown_by_certify
+from prudent.cli.certify import verdict_in_words as shown_by_certify
 from prudent.policies.exported import write_exported
 from prudent.policies.policy import summary_of
 from prudent.settings.run import Constraint

@@ -4,6 +4,7 @@ import re
 from importlib import import_module
 from pathlib import Path
 
+import foreign
 import numpy as np
 import pytest
 from steps import several_steps
@@ -14,8 +15,14 @@ from prudent.settings.schedules import OnPolicySchedule
 from prudent.tasks import TASKS
 from prudent.tasks.finding import unknown_task
 
-DOCS = Path(prudent.__file__).parents[1] / "docs"
+ROOT = Path(prudent.__file__).parent
+DOCS = ROOT.parent / "docs"
 ON_POLICY = [name for name, entry in ALGORITHMS.items() if entry.schedule is OnPolicySchedule]
+SMALL = {
+    "hidden": (4,), "warmup_steps": 10, "batch_size": 8, "updates_per_step": 1, "horizon": 10,
+    "evaluate_every": 10, "checkpoint_every": 10, "evaluation_episodes": 1,
+    "replay_capacity": 50, "recent_steps": 20, "quiet": True,
+}  # fmt: skip
 COLUMNS = [TASKS["ant-velocity"], TASKS["car-button2"], TASKS["orbit"], unknown_task("mine")]
 
 
@@ -38,6 +45,59 @@ def test_the_table_of_presets_is_what_the_algorithms_have():
 def test_every_algorithm_is_listed(page):
     listed = set(names((DOCS / page).read_text()))
     assert set(OURS) <= listed
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "algorithms").glob("*.md")), ids=lambda p: p.stem)
+def test_the_names_beside_equations_are_in_the_code(page):
+    """In the algorithm's own file, in what it is built from, or among the metrics it reports."""
+    _, _, section = page.read_text().partition("| name in the code |")
+    rows = section.partition("\n\n")[0].splitlines()[2:]
+    told = {name for row in rows for name in names(re.split(r"(?<!\\)\|", row)[-2])}
+    code = [
+        path.read_text() for room in ("algorithms", "pieces") for path in ROOT.glob(f"{room}/*.py")
+    ]
+    missing = {name for name in told if not re.search(rf"\b{name}\b", "\n".join(code))}
+    assert not missing
+
+
+def test_numbers_of_the_readme_are_on_their_pages():
+    section = (DOCS.parent / "README.md").read_text().split("## Results")[1].split("\n## ")[0]
+    rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")]
+    for claim, here, link in rows[2:]:
+        page = (DOCS.parent / re.search(r"\]\((.*?\.md)", link)[1]).read_text()
+        for number in re.findall(r"\d+(?: \d{3})*(?:\.\d+)?", here):
+            assert re.search(rf"(?<![\d.]){re.escape(number)}(?![\d.]*\d)", page), (claim, number)
+    assert len(rows) == 2 + 10
+
+
+class Small(prudent.Agent):
+    """An agent of a small run, which learns for a five-hundredth of the steps."""
+
+    def __init__(self, *words, **values):
+        super().__init__(*words, **values | SMALL)
+
+    def learn(self, steps=None, *, until=None):
+        return super().learn(steps and steps // 500, until=until and until // 500)
+
+
+@pytest.mark.parametrize(("page", "steps"), [("../README.md", 20), ("guide.md", 100)])
+def test_what_is_shown_of_an_agent_runs(page, steps, tmp_path, monkeypatch):
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
+    [code] = [block for block in blocks if "agent.learn(" in block]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(prudent, "Agent", Small)
+    observation = foreign.make().reset(seed=0)[0]
+    known = {"prudent": prudent, "make_env": foreign.make, "observation": observation}
+    exec(code, known)
+    assert known["agent"].steps_done == steps
+    assert (tmp_path / "my-agent" / "run.json").is_file()
+
+
+def test_no_paragraph_of_the_readme_is_a_wall():
+    text = re.sub(r"^```.*?^```$", "", (DOCS.parent / "README.md").read_text(), flags=re.M | re.S)
+    text = re.sub(r"\]\([^)]*\)", "]", text)
+    paragraphs = [part for part in text.split("\n\n") if not part.startswith("|")]
+    assert max(len(part.split()) for part in paragraphs) <= 60
 
 
 @pytest.mark.parametrize(
