@@ -62,7 +62,7 @@ def dense(x: jax.Array, weight: jax.Array, forward_mode: bool) -> jax.Array:
 
 
 def _average(decay: float, old: jax.Array, new: jax.Array) -> jax.Array:
-    """`optax.tree.update_moment` adds in the other order, which rounds otherwise."""
+    """A moving average. `optax.tree.update_moment` adds in the other order and rounds otherwise."""
     return decay * old + (1 - decay) * new
 
 

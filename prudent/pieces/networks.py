@@ -36,36 +36,15 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "tanh": jnp.tanh,
 }
 
+UNIFORM = partial(jax.random.uniform, minval=-1.0, maxval=1.0)
 STYLES = {
-    # Xavier-uniform.
-    "relu-xavier": Style(
-        activation="relu",
-        draw=partial(jax.random.uniform, minval=-1.0, maxval=1.0),
-        gain=6.0,
-        fan="both",
-    ),
-    # Xavier-normal.
-    "relu-xavier-normal": Style(
-        activation="relu",
-        draw=jax.random.normal,
-        gain=2.0,
-        fan="both",
-    ),
+    # Xavier-uniform and Xavier-normal.
+    "relu-xavier": Style("relu", UNIFORM, gain=6.0, fan="both"),
+    "relu-xavier-normal": Style("relu", jax.random.normal, gain=2.0, fan="both"),
     # Normal with standard deviation 1 / (2 sqrt(inputs)).
-    "silu-normal": Style(
-        activation="silu",
-        draw=jax.random.normal,
-        gain=0.25,
-        fan="inputs",
-    ),
+    "silu-normal": Style("silu", jax.random.normal, gain=0.25, fan="inputs"),
 }
-_TANH = Style(
-    activation="tanh",
-    draw=STYLES["relu-xavier"].draw,
-    gain=1.0,
-    fan="inputs",
-    bias=True,
-)
+_TANH = Style("tanh", UNIFORM, gain=1.0, fan="inputs", bias=True)
 # PyTorch's default, uniform within 1 / sqrt(inputs); and with an output that starts near zero.
 STYLES |= {"tanh-uniform": _TANH, "tanh-uniform-small": _TANH._replace(output_scale=0.1)}
 
@@ -75,9 +54,8 @@ def mlp(sizes: Sequence[int], style: Style, heads: int = 1, forward_mode: bool =
 
     `heads` output layers of `sizes[-1]` units are initialised independently and stand side by side.
     """
-    *hidden_shapes, (last, outputs) = pairwise(sizes)
-    shapes = [*hidden_shapes, (last, heads * outputs)]
-    layers = [*hidden_shapes, (last, outputs)]
+    layers = list(pairwise(sizes))
+    shapes = [*layers[:-1], (sizes[-2], heads * sizes[-1])]
     fans = [sum(layer) if style.fan == "both" else layer[0] for layer in layers]
 
     def init(key: jax.Array) -> Params:
