@@ -33,7 +33,7 @@ def is_trained(value: Any) -> bool:
 
 
 def array_bytes(tree: Any) -> int:
-    return sum(leaf.nbytes for leaf in jax.tree.leaves(tree) if leaf.ndim)
+    return sum(leaf.nbytes for leaf in jax.tree.leaves(tree) if leaf.size > 1)
 
 
 def steps_per_update(history: Sequence[Trained]) -> float:
