@@ -2,7 +2,7 @@
 
 Trained parameters: gradient and parameter are read, the parameter is written, and the optimiser's
 moments are both; for Adam seven numbers per parameter, at every step. Any other array that changes
-is taken for a slow copy: it and its source are read, and it is written. Scalars are free.
+is taken for a slow copy: it and its source are read, and it is written. Single numbers are free.
 """
 
 from collections.abc import Sequence

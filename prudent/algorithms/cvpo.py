@@ -15,6 +15,7 @@ it, as far as the divergence asks: the selection is then of the cheapest actions
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -181,15 +182,9 @@ def cvpo(config: CVPOConfig, spec: Spec) -> Algorithm:
     dual_optimiser = adam(config.dual_learning_rate)
     gaussian = policies.full_gaussian if config.covariance == "full" else policies.diagonal_gaussian
     policy = gaussian(spec, config.hidden, style)
+    critic = partial(q_ensemble, spec, config.hidden, STYLES[style], target_rate=config.target_rate)
     rewards, costs = (
-        q_ensemble(
-            spec,
-            config.hidden,
-            STYLES[style],
-            size=size,
-            optimiser=adam(config.critic_learning_rate),
-            target_rate=config.target_rate,
-        )
+        critic(size=size, optimiser=adam(config.critic_learning_rate))
         for size in (config.reward_critics, 1)
     )
     mean_trust = make_trust(config, config.mean_trust_rate, config.mean_trust_max)

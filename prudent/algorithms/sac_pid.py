@@ -12,6 +12,7 @@ already feels the multiplier that its own violation makes.
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import jax
@@ -66,17 +67,8 @@ def sac_pid(config: SACPIDConfig, spec: Spec) -> Algorithm:
     # Entropy per action in [-1, 1], as in the reference: in units of the environment the bonus
     # would differ by a constant, which counts as reward and as cost at every step.
     log_scale = sum(math.log(scale) for scale in spec.action_scale)
-    rewards, costs = (
-        q_ensemble(
-            spec,
-            config.hidden,
-            STYLES[style],
-            size=size,
-            optimiser=optimiser,
-            target_rate=config.target_rate,
-        )
-        for size in (2, 1)
-    )
+    critic = partial(q_ensemble, spec, config.hidden, STYLES[style], optimiser=optimiser)
+    rewards, costs = (critic(size=size, target_rate=config.target_rate) for size in (2, 1))
     agent = soft_actor_critic(
         config,
         spec,

@@ -15,7 +15,8 @@ constraint is put on the mean of its worst outcomes:
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +24,6 @@ import jax.numpy as jnp
 from prudent.algorithms.entry import Entry
 from prudent.algorithms.presets import baseline_presets
 from prudent.pieces import critics
-from prudent.pieces.critics import Critic
 from prudent.pieces.dual import DualConfig, make_dual, rectify, softplus_ascent
 from prudent.pieces.fast import adam
 from prudent.pieces.networks import STYLES
@@ -71,24 +71,21 @@ def wcsac(config: WCSACConfig, spec: Spec) -> Algorithm:
     optimiser = adam(config.learning_rate)
     floor = config.target_entropy
 
-    def critic(size: int, **options: Any) -> Critic:
-        return critics.q_ensemble(
-            spec,
-            config.hidden,
-            STYLES["relu-xavier"],
-            size=size,
-            optimiser=optimiser,
-            target_rate=config.target_rate,
-            loss_over_members=lambda errors: 0.5 * jnp.sum(errors),
-            **options,
-        )
-
-    costs, variances = critic(1), critic(1, quantity=critics.VARIANCE)
+    critic = partial(
+        critics.q_ensemble,
+        spec,
+        config.hidden,
+        STYLES["relu-xavier"],
+        optimiser=optimiser,
+        target_rate=config.target_rate,
+        loss_over_members=lambda errors: 0.5 * jnp.sum(errors),
+    )
+    costs, variances = critic(size=1), critic(size=1, quantity=critics.VARIANCE)
     agent = soft_actor_critic(
         config,
         spec,
         tanh_gaussian(spec, config.hidden),
-        {"rewards": critic(2), "costs": costs, "variances": variances},
+        {"rewards": critic(size=2), "costs": costs, "variances": variances},
         softplus_ascent(config.learning_rate, math.log(2.0)),
         optimiser,
         target_entropy=-float(spec.action_size) if floor is None else floor,

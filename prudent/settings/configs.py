@@ -1,7 +1,8 @@
 """Settings that several algorithms share.
 
-What only one algorithm reads stands in its own file in `prudent.algorithms`. Settings classes
-extend each other to share fields, and hold nothing but fields. Nothing here imports JAX.
+What only one algorithm reads stands in its own file in `prudent.algorithms`, and `DualConfig`
+beside the rules that it names, in `prudent.pieces.dual`. Settings classes extend each other to
+share fields, and hold nothing but fields. Nothing here imports JAX.
 """
 
 from dataclasses import dataclass

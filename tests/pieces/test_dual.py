@@ -4,6 +4,7 @@ numpy transcription.
 
 import json
 from dataclasses import replace
+from typing import get_args, get_type_hints
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +19,7 @@ from transcription import cal_step, calibrated
 from prudent.algorithms.cal import CALConfig, UCBConfig, cal, ucb
 from prudent.algorithms.sac_lag import SACLagConfig, sac_lag
 from prudent.pieces.dual import (
+    ASCENTS,
     DualConfig,
     fixed,
     log_ascent,
@@ -315,3 +317,12 @@ def test_fixed():
 )
 def test_rectify(multiplier, violation, convexity, weight):
     assert float(rectify(multiplier, violation, convexity)) == pytest.approx(weight)
+
+
+@pytest.mark.parametrize("name", get_args(get_type_hints(DualConfig)["multiplier"]))
+def test_every_rule_of_the_settings_begins_where_it_should(name):
+    rule = ASCENTS[name](0.1, 0.5)
+    state = rule.init()
+    assert float(rule.value(state)) == pytest.approx(0.5)
+    raised = float(rule.value(rule.update(state, jnp.asarray(2.0))))
+    assert raised == 0.5 if name == "fixed" else raised > 0.5
