@@ -61,7 +61,7 @@ def costs_only(stored: RunFolder) -> Learner:
 
 def replay_rows(folder: Path, stored: RunFolder) -> np.ndarray:
     """All that the run ever added, in order."""
-    found = load_newest(folder, stored.mark, print)
+    found = load_newest(folder, stored.identity, print)
     if found is None or found.first or found.lost:
         raise SystemExit(f"{folder}: the whole replay is needed, from its first row on")
     return np.concatenate([segment.rows for segment in found.segments])

@@ -86,13 +86,13 @@ def tasks() -> dict[str, Any]:
 
 def constants() -> dict[str, Any]:
     from prudent.algorithms import cppo_pid
-    from prudent.pieces import critics, dual, fast, policies, variational
+    from prudent.pieces import critics, dual, fast, normaliser, policies, variational
     from prudent.policies import policy
     from prudent.report import pack, tables
     from prudent.runs import folder
     from prudent.tasks import episodes, orbit, velocity
     from prudent.tasks.navigation import layout
-    from prudent.training import evaluation, normaliser, off_policy
+    from prudent.training import evaluation, off_policy
 
     return plain(
         {

@@ -51,7 +51,7 @@ LARGEST_INITIAL = 2**36
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A run as its folder holds it; the other modules of this room read and write its files."""
+    """A run as its folder holds it; the other modules of `prudent.runs` handle its files."""
 
     path: Path
     run: Run

@@ -125,6 +125,9 @@ def make_missing(folder: Path, made: list[Path]) -> None:
 
 def check_free(folder: Path) -> None:
     """Refuse a folder that is in use, before anything else is looked at."""
+    if os.path.lexists(folder / "run.json"):
+        with only_writer(folder):  # whether somebody writes it is told first
+            pass
     if folder.is_dir():
         check_empty(folder)
 

@@ -8,6 +8,7 @@ raises is left as it is.
 import math
 import weakref
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
 import gymnasium
@@ -280,7 +281,7 @@ def _seen_before(core: Any) -> bool:
     key = id(core)
     before = _SEEN.get(key)
     try:
-        _SEEN[key] = weakref.ref(core, lambda _: _SEEN.pop(key, None))
+        _SEEN[key] = weakref.ref(core, partial(_SEEN.pop, key))
     except TypeError:  # nobody can look at it without holding it
         return False
     return before is not None and before() is core
@@ -310,20 +311,16 @@ def probe(environment: AdaptedEnv, steps: int = 2) -> None:
     """Take a few steps, so that a missing cost, a wrong shape or a NaN is found before any
     training. Whoever trains begins with a reset.
     """
-    observation = environment.reset(seed=0)
+    observation, numbers = environment.reset(seed=0), []
     for _ in range(steps):
-        _check_finite(environment, observation)
         outcome = environment.step(np.zeros(environment.action_size))
-        _check_finite(environment, [outcome.reward, outcome.cost])
+        numbers += [observation, np.array([outcome.reward, outcome.cost])]
         observation = outcome.observation
         if outcome.terminated or outcome.truncated:
             break
-
-
-def _check_finite(environment: AdaptedEnv, values: Any) -> None:
-    array = np.asarray(values, float)
-    if not np.isfinite(array).all():
-        raise UnsupportedEnvironment(
-            f"{environment.name}: a non-finite number in its first steps ({array.tolist()}); "
-            "make the environment return finite numbers"
-        )
+    for values in numbers:
+        if not np.isfinite(np.asarray(values, float)).all():
+            raise UnsupportedEnvironment(
+                f"{environment.name}: a non-finite number in its first steps ({values.tolist()}); "
+                "make the environment return finite numbers"
+            )

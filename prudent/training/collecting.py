@@ -102,7 +102,8 @@ def open_off_policy(prepared: Prepared) -> OffPolicySession:
         collector.replay.added = len(logged)
     if parts.task.shared:
         session.evaluation_environments.append(environment)
-    check_first_experience(session)
+    if run.warmup != "untrained":
+        check_first_experience(session)
     return session
 
 

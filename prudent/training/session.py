@@ -177,6 +177,7 @@ def open_session(
         history=facts.get("history", []),
         last_line=facts.get("last_line", {}),
         last_checkpoint=facts.get("step"),
+        kept=None if found else [],
         closing=prepared.closing,
     )
 

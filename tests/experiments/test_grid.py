@@ -399,7 +399,7 @@ def test_a_prolonged_run_is_another_and_keeps_its_folder(whole, tmp_path):
     run = planned(0)
     folder = folder_for(run, tmp_path, {})
     shutil.copytree(whole[0], folder)
-    prolong(folder, 60, shared=False)
+    prolong(read_run(folder), 60, shared=False)
     found = existing_runs(tmp_path, print)
     assert nameless(run) not in found
     assert [(e.folder, e.state) for e in found.values()] == [(folder, "begun")]

@@ -170,8 +170,8 @@ def test_the_hard_world_hides_gmv_until_it_has_come():
 def test_the_task_fits_the_library():
     task = TASKS["bidding-day"]
     assert task.constraint.budget == 0.0
-    probe(task)
     environment = open_environment(task)
+    probe(environment)
     assert environment.to_environment(np.array([-1.0, 0.0, 1.0])[:, None]).ravel().tolist() == [
         0.5,
         1.0,

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support import lines
-from test_resume import kill_after
+from test_exact_resume import kill_after
 
 import prudent
 from prudent.runs.folder import read_run

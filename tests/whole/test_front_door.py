@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import foreign
 import numpy as np
@@ -18,6 +19,7 @@ from support import lines
 import prudent
 from prudent.algorithms import ALGORITHMS
 from prudent.settings.checks import field_names, option
+from prudent.settings.schedules import OffPolicySchedule
 
 SMALL = {
     "hidden": (4,), "steps": 40, "warmup_steps": 12, "batch_size": 8, "updates_per_step": 1,
@@ -134,7 +136,8 @@ def test_the_second_of_two_trainings_changes_nothing(tmp_path):
         "import sys, foreign, prudent, test_front_door as t\n"
         "t.train(__import__('pathlib').Path(sys.argv[1]), steps=100_000, convexity=3.0)"
     )
-    environment = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(__file__))}
+    here = Path(__file__).parent
+    environment = {**os.environ, "PYTHONPATH": f"{here}{os.pathsep}{here.parent}"}
     first = subprocess.Popen([sys.executable, "-c", code, str(folder)], env=environment)
     try:
         while not (folder / "run.json").exists():
@@ -157,10 +160,13 @@ def test_killed_before_its_first_checkpoint_a_run_with_a_log_begins_again(tmp_pa
     }  # fmt: skip
     np.savez(tmp_path / "log.npz", **log)
     train(tmp_path / "whole", warmup=tmp_path / "log.npz")
-    import prudent.training.off_policy as loop
+    from prudent.training import run
+
+    def stop(session):
+        raise SystemExit
 
     with monkeypatch.context() as patched:
-        patched.setattr(loop, "run_to_end", lambda session: (_ for _ in ()).throw(SystemExit))
+        patched.setitem(run.LOOPS, OffPolicySchedule, (run.open_off_policy, stop))
         with pytest.raises(SystemExit):
             train(tmp_path / "cut", warmup=tmp_path / "log.npz")
     assert not any((tmp_path / "cut").glob("checkpoints/*"))

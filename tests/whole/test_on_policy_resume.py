@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support import lines
-from test_resume import FILES, command, kill_after, newest
+from test_exact_resume import FILES, command, kill_after, newest
 
 pytestmark = pytest.mark.slow
 

@@ -3,6 +3,7 @@
 import math
 import multiprocessing
 import signal
+import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -285,7 +286,8 @@ def test_the_projection_of_cup_draws_an_order_of_its_own(monkeypatch):
         keys.append(np.asarray(jax.random.key_data(epoch.key)))
         return state, {}
 
-    monkeypatch.setattr(improvement, "in_passes", noting)
+    for module in (improvement, sys.modules[cup.__module__]):
+        monkeypatch.setattr(module, "in_passes", noting)
     algorithm = cup(CUPConfig(hidden=(3,)), Spec(3, 2, 1.0, (1.0, 1.0), (0.0, 0.0)))
     state = algorithm.init(jax.random.key(0))
     rows = np.zeros((4, 2), np.float32)

@@ -25,11 +25,11 @@ PAIRS: dict[tuple[str, str], tuple[str, ...]] = {
 NAMES = [f"{robot}-{course}{form}" for (robot, course), forms in PAIRS.items() for form in forms]
 
 
-GYMNASIUM_IDS = {pair: f"Prudent/{pair[0].title()}{pair[1].title()}-v0" for pair in PAIRS}
+GYMNASIUM_ID = "Prudent/{}{}-v0"  # of robot and course, each with a capital
 
-for (_robot, _course), _id in GYMNASIUM_IDS.items():
+for _robot, _course in PAIRS:
     gymnasium.register(
-        _id,
+        GYMNASIUM_ID.format(_robot.title(), _course.title()),
         entry_point="prudent.tasks.navigation.environment:NavigationEnv",
         kwargs={"robot": _robot, "course": _course},
         max_episode_steps=HORIZON,

@@ -6,7 +6,7 @@ from typing import Any
 import gymnasium
 
 from prudent.settings.run import Constraint
-from prudent.tasks.navigation import GYMNASIUM_IDS, HORIZON, PAIRS
+from prudent.tasks.navigation import GYMNASIUM_ID, HORIZON, PAIRS
 from prudent.tasks.navigation.courses import COURSES
 from prudent.tasks.task import Task
 
@@ -29,7 +29,7 @@ def navigation_task(robot: str, course: str, form: str) -> Task:
         raise ValueError(f"PAIRS has {robot}-{course}{form}, and courses.py no such course")
     return Task(
         name=f"{robot}-{course}{form}",
-        make=partial(gymnasium.make, GYMNASIUM_IDS[robot, course], **options),
+        make=partial(gymnasium.make, GYMNASIUM_ID.format(robot.title(), course.title()), **options),
         horizon=HORIZON,
         constraint=BUDGET,
         summary=f"{variant.goal.purpose}; {layout}",
