@@ -161,7 +161,7 @@ class Agent:
 
         self._begun = prepare(self.run, task, warmup, init_from)
         weakref.finalize(self, self._begun.environment.close)
-        self.run, self._task = self._begun.run, task
+        self.run, self._task, self._given = self._begun.run, task, (None, None, warmup)
 
     def __repr__(self) -> str:
         run = self.run
