@@ -34,7 +34,12 @@ CASES = [
     pytest.param("sac-pid", None, "squashed", marks=pytest.mark.slow),
     pytest.param("wcsac", None, "squashed", marks=pytest.mark.slow),
     ("cvpo", CVPOConfig(hidden=(16, 16), samples=4), "full"),
-    ("cvpo", CVPOConfig(hidden=(16, 16), samples=4, covariance="diagonal"), "diagonal"),
+    pytest.param(
+        "cvpo",
+        CVPOConfig(hidden=(16, 16), samples=4, covariance="diagonal"),
+        "diagonal",
+        marks=pytest.mark.slow,
+    ),
     ("ppo", None, "constant"),
 ]
 

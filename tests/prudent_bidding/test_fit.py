@@ -131,7 +131,11 @@ def test_a_policy_can_be_deployed_in_the_simulator(first, tmp_path):
     assert simulate_week(order, make_engine("local", 1))["rows"] > 0
 
 
-@pytest.mark.parametrize("algorithm", ["sac", "sac-lag", "wcsac", "cvpo", "sac-pid"])
+OTHERS = ("sac", "wcsac", "cvpo", "sac-pid")
+ONE_IS_QUICK = ["sac-lag", *(pytest.param(a, marks=pytest.mark.slow) for a in OTHERS)]
+
+
+@pytest.mark.parametrize("algorithm", ONE_IS_QUICK)
 def test_every_off_policy_algorithm_learns_from_a_log_of_ones_own(imported, tmp_path, algorithm):
     """All weeks, no oracle, orders as they came."""
     assert not (imported / "oracle").exists()

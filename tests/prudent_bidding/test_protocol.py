@@ -235,10 +235,13 @@ def test_a_reference_has_one_name():
         make_plan("tiny", {**GIVEN, "references": ("constant:1", "constant:1.0")})
 
 
-SLOW = [pytest.param(step, marks=pytest.mark.slow) for step in ("draw", "export_policy", "save")]
+SLOW = [
+    pytest.param(step, marks=pytest.mark.slow)
+    for step in ("draw", "export_policy", "save", "write_report")
+]
 
 
-@pytest.mark.parametrize("step", ["evaluate_week", *SLOW, "write_report"])
+@pytest.mark.parametrize("step", ["evaluate_week", *SLOW])
 def test_stopped_anywhere_the_same_command_comes_to_the_same_results(
     whole, tmp_path, monkeypatch, step
 ):
