@@ -14,6 +14,8 @@ import numpy as np
 
 from prudent.pieces.networks import Trained
 
+SCALARS = ((), (1,))  # the second of the one limit, of which a Dual could have several
+
 
 def moved_bytes(history: Sequence[Any]) -> dict[str, int]:
     """Per update, given the learner's state before the first, between them and after the last."""
@@ -33,7 +35,7 @@ def is_trained(value: Any) -> bool:
 
 
 def array_bytes(tree: Any) -> int:
-    return sum(leaf.nbytes for leaf in jax.tree.leaves(tree) if leaf.size > 1)
+    return sum(leaf.nbytes for leaf in jax.tree.leaves(tree) if leaf.shape not in SCALARS)
 
 
 def steps_per_update(history: Sequence[Trained]) -> float:
