@@ -1,7 +1,4 @@
-"""An agent: a policy that learns, and the run folder that it keeps everything in.
-
-`train`, `semi_batch` and `resume` are an agent and one `learn`.
-"""
+"""An agent: a policy that learns, and the run folder that it keeps everything in."""
 
 import shutil
 import tempfile
@@ -16,7 +13,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from prudent import backend
 from prudent.algorithms import find_algorithm
 from prudent.algorithms.resolve import make_run, preset_named, resolved
-from prudent.runs.lock import check_free
+from prudent.runs.folder import (
+    RunFolder,
+    copy_run,
+    default_folder,
+    note_packages,
+    read_run,
+    write_initial,
+    write_run,
+)
+from prudent.runs.lock import check_free, new_run_folder, only_writer
 from prudent.settings.run import Run, checked_run
 from prudent.settings.schedules import with_steps
 from prudent.tasks.costs import Cost
@@ -29,7 +35,6 @@ if TYPE_CHECKING:  # JAX is imported only when something is computed
 
     from prudent.pieces.types import CostEstimate, Spec
     from prudent.policies.policy import Policy
-    from prudent.runs.folder import RunFolder
     from prudent.training.learner import Learner
     from prudent.training.session import Parts, Session
 
@@ -118,8 +123,6 @@ class Agent:
         during its warm-up with a policy.
         """
         backend.prepare()
-        from prudent.runs.folder import note_packages, read_run
-
         stored = read_run(folder)
         note_packages(stored)
         agent = cls.__new__(cls)
@@ -197,8 +200,6 @@ class Agent:
         return self.evaluation
 
     def _learn_first(self, parts: "Parts", steps: int | None) -> None:
-        from prudent.runs.folder import write_initial, write_run
-        from prudent.runs.lock import new_run_folder
         from prudent.training.run import record_facts
 
         run = parts.run
@@ -212,8 +213,6 @@ class Agent:
             self._train(stored, parts)
 
     def _learn_on(self, steps: int | None) -> None:
-        from prudent.runs.folder import read_run
-        from prudent.runs.lock import only_writer
         from prudent.runs.prolong import prolong
         from prudent.training.run import prepare_again
 
@@ -222,11 +221,16 @@ class Agent:
         with only_writer(self.folder):
             stored = read_run(self.folder)
             parts = prepare_again(stored, task, env is not None, warmup, self._built)
-            if steps is not None or "earlier_steps" in stored.content:
-                stored = prolong(stored, steps or stored.run.schedule.steps, task.shared)
+            try:
+                if steps is not None or "earlier_steps" in stored.content:
+                    total = stored.run.schedule.steps if steps is None else steps
+                    stored = prolong(stored, total, task.shared)
+            except BaseException:
+                parts.environment.close()
+                raise
             self._train(stored, parts)
 
-    def _train(self, stored: "RunFolder", parts: "Parts") -> None:
+    def _train(self, stored: RunFolder, parts: "Parts") -> None:
         from prudent.training.run import train
 
         self._stored, self._policy, self.run = stored, None, stored.run
@@ -282,8 +286,6 @@ class Agent:
 
     def save(self, folder: str | Path) -> Path:
         """A copy of the run's folder, from which `Agent.load` goes on."""
-        from prudent.runs.folder import copy_run
-
         if self._stored is None:
             raise ValueError("save: there is no run yet; learn first")
         return copy_run(self.folder, Path(folder))
@@ -310,8 +312,6 @@ def train(algorithm: str = "cal", *, out: str | Path | None = None, **arguments:
 
     Without `out` the folder is `runs/TASK/ALGORITHM/PRESET-HASH/seed-N`.
     """
-    from prudent.runs.folder import default_folder
-
     agent = Agent(algorithm, out=out or default_folder, **arguments)
     return Result(agent.folder, agent.learn())
 

@@ -9,7 +9,7 @@ from support import lines, small_run
 
 import prudent
 from prudent import Agent
-from prudent.tasks import TASKS
+from prudent.tasks import TASKS, adapter
 from prudent.training import run as run_module
 
 STEPS = 60
@@ -89,11 +89,22 @@ def test_rates_that_fall_leave_one_call_only(tmp_path):
     agent = agent_of(tmp_path / "run", "ppo-lag", rate_decay="all")
     agent.learn(20)
     before = (tmp_path / "run" / "run.json").read_bytes()
-    with pytest.raises(ValueError, match="rate_decay all"):
+    opened = set(adapter._OPEN)
+    with pytest.raises(ValueError, match="rate_decay all") as told:  # which holds what was opened
         agent.learn(20)
+    assert told.tb is not None
+    assert set(adapter._OPEN) == opened
     assert (tmp_path / "run" / "run.json").read_bytes() == before
     assert agent.steps_done == 20
     assert agent.policy.step == 20
+
+
+def test_no_steps_at_all_are_refused(tmp_path):
+    agent = agent_of(tmp_path / "run")
+    agent.learn(20)
+    with pytest.raises(ValueError, match="0"):
+        agent.learn(until=0)
+    assert agent.run.schedule.steps == 20
 
 
 def test_the_algorithm_is_compiled_once_and_no_environment_is_opened_for_nothing(
